@@ -104,13 +104,16 @@ class Ended:
     next: int
     other_base: int | None
     other_next: int
+    closed: bool
+    """Whether both sides sent a FIN and all bytes before it arrived, so that no bytes of this connection can follow."""
     connection: TcpConnection | None
     """The connection itself, until the caller gets its last events."""
 
     @classmethod
     def of(cls, connection: TcpConnection, key: bytes) -> Ended:
         one, other = connection.sides
-        return cls(key, connection.last_time, one.base, one.next, other.base, other.next, connection)
+        closed = one.ended and other.ended
+        return cls(key, connection.last_time, one.base, one.next, other.base, other.next, closed, connection)
 
     @property
     def sides(self) -> tuple[Direction, Direction]:

@@ -63,6 +63,8 @@ class Direction:
     base: int | None = None
     soft: bool = False
     """Whether `base` was guessed from a packet without data; the first packet with data replaces it."""
+    expected: int | None = None
+    """The first sequence number that the receiver expected, while no packet of this direction was captured."""
     next: int = 0
     pending: list[Piece] = field(default_factory=list)
     pending_bytes: int = 0

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import cast
@@ -45,7 +46,7 @@ from kproxy.captures.tcp.packets import (
     turned,
 )
 from kproxy.captures.tcp.shares import PARTS, Clock, Share, part_of
-from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Waiting, distance, overdue
+from kproxy.captures.tcp.waiting import LONGEST_TIME, NEAR, Arrival, Each, Waiting, distance, numbers, overdue
 from kproxy.decoders.stream import END_OF_CAPTURE, End, Run, Side
 
 FEW = 12
@@ -541,7 +542,10 @@ class Reassembler:
         if not flow.waiting.heap and not flow.waiting.looks:
             # It may be the one that flows share; in a state that was read, this is another object than _NONE_WAIT.
             flow.waiting = Waiting()
-        flow.waiting.push(packet, later=_is_later(flow, packet.way, packet.seq, packet.flags))
+        later = _belongs_later(flow, packet)
+        flow.waiting.push(packet, later=later)
+        if later and packet.synchronises:
+            flow.waiting.again(partial(_belongs_later, flow))
         self._waiting[flow.part] += packet.weight
         now = packet.end
         while flow.waiting:
@@ -566,7 +570,7 @@ class Reassembler:
         if flow.connection is not before and flow.waiting:
             if isinstance(flow.connection, TcpConnection) and (before is not None or flow.connection.opened):
                 flow.waiting.forget()
-            flow.waiting.again(lambda one: _is_later(flow, one.way, one.seq, one.flags))
+            flow.waiting.again(partial(_belongs_later, flow))
 
     def _wait_no_longer_for(self, flow: Flow, at: int) -> None:
         """Handle all waiting packets of a flow, as if their places in the capture were address `at` or behind it."""
@@ -590,18 +594,38 @@ class Reassembler:
         connection = flow.connection
         if isinstance(connection, TcpConnection) and not flags & _SPECIAL and not self._missing:
             mine = way ^ flow.turned
-            other = connection.sides[1 - mine]
-            if other.base is not None and connection.sides[mine].base is not None:
+            side, other = connection.sides[mine], connection.sides[1 - mine]
+            if other.base is not None and side.base is not None:
                 # the code of `Direction.offset`, without a call: this runs for every packet
                 ahead = (ack - other.base - other.next + HALF) % WHOLE - HALF
-                return ahead <= 1 or not self._waits(flow, other, ahead, flags)
+                if length and (seq - side.base - side.next) % WHOLE and self._strays(flow, connection, side, seq):
+                    return False
+                return -NEAR <= ahead <= 1 or not self._waits(flow, other, ahead, flags)
         return not self._patience or self._may_be_taken(flow, way, seq, ack, flags, length, clock)
 
     def _waits(self, flow: Flow, other: Direction, ahead: int, flags: int) -> bool:
-        """Whether a packet must wait: it acknowledges `ahead` bytes of the other direction that have not arrived."""
-        if flow.one_sided and flow.seen != _BOTH:
+        """Whether a packet must wait: it acknowledges `ahead` bytes of the other direction that have not arrived, or
+        its acknowledgement is so far from that direction's numbers that it may belong to another connection.
+        """
+        if not self._patience or (flow.one_sided and flow.seen != _BOTH):
             return False
-        return self._patience > 0 and flags & ACK != 0 and not other.soft and 1 < ahead <= UNRELATED
+        return flags & ACK != 0 and not other.soft and not -NEAR <= ahead <= 1
+
+    def _strays(self, flow: Flow, connection: TcpConnection, side: Direction, seq: int) -> bool:
+        """Whether a segment with data must wait because of its number.
+
+        Either it cannot be one of this connection, or the segment is the first of its direction that has data, and
+        bytes before it are missing.
+        """
+        if not self._patience or (flow.one_sided and flow.seen != _BOTH):
+            return False
+        if side.base is None:
+            return side.expected is not None and 1 < distance(side.expected, seq) <= UNRELATED
+        ahead = side.offset(seq) - side.next
+        if side.soft:
+            return 1 < ahead <= UNRELATED
+        # Before the first byte there may be a keep-alive.
+        return not -NEAR <= ahead <= NEAR or (connection.opened and side.next + ahead < -1)
 
     def _may_be_taken(self, flow: Flow, way: int, seq: int, ack: int, flags: int, length: int, clock: int) -> bool:
         """Like `_ready`, for packets that may begin or end a connection, or may come before its beginning."""
@@ -618,11 +642,16 @@ class Reassembler:
                 return True
             if isinstance(connection, Ended):
                 return not flags & ACK
-            return side.base is None and (connection.opened or not (other.next or other.pending))
+            if side.base is not None or (flags & ACK and not _answers(other, ack)):
+                return False
+            return connection.opened or not (other.next or other.pending)
         if isinstance(connection, Ended):
-            return flags & RST != 0 or not length or not _is_later(flow, way, seq, flags)
+            ends = flags & RST or not (length or flags & FIN)
+            return bool(ends) or not _is_later(flow, numbers(way, seq, ack, flags))
         if flow.one_sided and flow.seen != _BOTH:
             return True
+        if length and not flags & RST and self._strays(flow, connection, side, seq):
+            return False
         if side.base is None:
             return not connection.opened
         if other.base is None:
@@ -650,8 +679,10 @@ class Reassembler:
                 return
             connection = self._open(flow, way, piece, clock, opened=False)
         if isinstance(connection, Ended):
-            self.stray += length
-            return
+            if not length or flags & RST or not _is_later(flow, numbers(way, seq, ack, flags)):
+                self.stray += length
+                return
+            connection = self._open(flow, way, piece, clock, opened=False)
         side = connection.sides[way ^ flow.turned]
         if (
             length
@@ -673,6 +704,8 @@ class Reassembler:
                 window.open(time)
         if flags & ACK:
             other.acknowledge(ack)
+            if other.base is None and other.expected is None:
+                other.expected = ack
         if length:
             start = side.settle(seq)
             if side.ended:
@@ -725,7 +758,8 @@ class Reassembler:
                     whole.syns += not flags & ACK
                 return
             if isinstance(connection, TcpConnection):
-                if side.base is None and (connection.opened or not (other.next or other.pending)):
+                begins = connection.opened or not (other.next or other.pending)
+                if side.base is None and begins and (not flags & ACK or _answers(other, ack)):
                     side.begin(first)
                     return
                 self._end(flow, connection, now, time, "a new connection on the same ports")
@@ -765,43 +799,77 @@ def _first_at(flow: Flow) -> int:
     return connection.first_at if isinstance(connection, TcpConnection) else flow.waiting.first.piece.at
 
 
-def _is_later(flow: Flow, way: int, seq: int, flags: int) -> bool:
-    """Whether a packet's sequence number shows that it belongs to a later connection between the same ports."""
+def _belongs_later(flow: Flow, packet: Arrival) -> bool:
+    """Whether a packet belongs to a later connection between the same ports."""
+    if packet.synchronises:
+        ack = packet.ack if packet.flags & ACK else None
+        return _opens_later(flow, packet.way, packet.first, ack, packet.piece.time)
+    return _is_later(flow, packet.numbers)
+
+
+def _is_later(flow: Flow, found: Each) -> bool:
+    """Whether the numbers of a packet without SYN show that it belongs to a later connection between the same ports."""
     connection, waiting = flow.connection, flow.waiting
-    synchronises, first = flags & (SYN | RST) == SYN, (seq + 1) % WHOLE
-    side = None if connection is None else connection.sides[way ^ flow.turned]
-    if side is not None and side.base is not None:
-        if synchronises:
-            return side.base != first
-        away, near = abs(side.offset(seq) - side.next), NEAR
-    elif waiting and (lowest := waiting.lowest[way]) is not None:
-        if synchronises:
-            return not waiting.may_follow(way, first)
-        away, near = abs(distance(lowest, seq)), UNRELATED
+    if connection is None:
+        return bool(waiting) and waiting.belongs_later(found, waiting.lowest, UNRELATED)
+    expected: list[int | None] = [None, None]
+    if isinstance(connection, Ended):
+        opened, near = False, 1 if connection.closed else NEAR
     else:
-        return False
-    begins = waiting.begins[way] if waiting else None
-    return away > near or (begins is not None and 0 <= distance(begins, seq) < away)
+        opened, near = connection.opened, NEAR
+        if not opened:
+            expected = [*waiting.lowest]
+    for side in connection.sides:
+        if side.base is not None:
+            way = side.side ^ flow.turned
+            number = found[way]
+            if opened and number is not None and side.offset(number) < -1:
+                return True
+            expected[way] = (side.base + side.next) % WHOLE
+    return waiting.belongs_later(found, expected, near)
+
+
+def _opens_later(flow: Flow, way: int, first: int, ack: int | None, time: int) -> bool:
+    """Whether a SYN or SYN-ACK belongs to a later connection between the same ports.
+
+    `first` is the sequence number of the byte after it, `ack` what it acknowledges, `time` its capture time (ns).
+    """
+    connection, waiting = flow.connection, flow.waiting
+    if connection is None:
+        may = waiting.may_follow(way, first, time) and (ack is None or waiting.may_follow(1 - way, ack, time))
+        return not may
+    sides = connection.sides
+    side, other = sides[way ^ flow.turned], sides[1 - way ^ flow.turned]
+    if side.base is not None:
+        return side.base != first
+    if not (isinstance(connection, TcpConnection) and connection.opened):
+        return not waiting.may_follow(way, first, time)
+    return ack is not None and not (_answers(other, ack) and (1 - way, ack) not in waiting.openings)
+
+
+def _answers(side: Direction, ack: int) -> bool:
+    """Whether a SYN-ACK with the acknowledgement number `ack` may answer the SYN of a side.
+
+    The SYN of TCP Fast Open carries data, all of which may be acknowledged.
+    """
+    return side.base is None or 0 <= distance(side.base, ack) <= side.next
 
 
 def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: int) -> int:
-    """The first of the packets `which` that acknowledges bytes which have not arrived before it; `end` if there is
-    none.
+    """The first of the packets `which` that acknowledges bytes which have not arrived before it, or whose number is far
+    from theirs (NEAR); `end` if there is none.
 
     `beyond` has, for each packet, the number of acknowledged bytes that had not arrived before the first packet. `sent`
     is (packets that carry the acknowledged direction's next bytes, number of bytes up to the end of each), counted from
     the same point; None if there are none.
     """
     # A FIN may account for one byte.
-    ahead = beyond > 1
-    if sent is not None and ahead.any():
+    odd = (beyond > 1) | (beyond < (0 if sent is None else int(sent[1][-1])) - NEAR)
+    if sent is not None and odd.any():
         data, ends = sent
-        ahead = beyond > np.append(0, ends)[np.searchsorted(data, which)] + 1
-    if ahead.any():
-        ahead &= beyond <= UNRELATED
-        if ahead.any():
-            return min(end, int(which[int(ahead.argmax())]))
-    return end
+        beyond = beyond - np.append(0, ends)[np.searchsorted(data, which)]
+        odd = (beyond > 1) | (beyond < -NEAR)
+    return min(end, int(which[int(odd.argmax())])) if odd.any() else end
 
 
 def _in_order(side: Direction, columns: _Columns, data: Ints, ends: Ints, end: int) -> int:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from kproxy.captures.tcp.direction import Piece
-from kproxy.captures.tcp.waiting import LOOKS, PATIENCE, PATIENT_TIME, Arrival, Waiting, distance, overdue
+from kproxy.captures.tcp.waiting import (
+    LOOKS,
+    MOST_OPENINGS,
+    NEAR,
+    PATIENCE,
+    PATIENT_TIME,
+    Arrival,
+    Each,
+    Waiting,
+    distance,
+    overdue,
+)
 from tests.captures.tcp.scripts import ACK, FIN, RST, SYN
 
 
@@ -60,11 +71,42 @@ def test_a_later_syn_says_where_its_direction_begins() -> None:
     waiting.push(packet(1, 2**32 - 1, 0, SYN | ACK), later=True)
     waiting.push(packet(0, 70, 0, SYN), later=False)
     waiting.push(packet(0, 70, 0, ACK), later=True)
-    assert list(waiting.begins) == [None, 0]
+    assert waiting.openings == {(0, 0): 0}
     for _ in range(3):
         waiting.pop()
     waiting.push(packet(0, 70, 0, SYN), later=True)
-    assert (list(waiting.begins), waiting.reset, list(waiting.reference)) == ([71, None], None, [None, None])
+    assert waiting.openings == {(0, 71): None}
+    assert (waiting.reset, list(waiting.reference)) == (None, [None, None])
+
+
+def test_only_so_many_later_connections_are_compared() -> None:
+    waiting = Waiting()
+    for number in range(20):
+        waiting.push(packet(0, 100 * number, 0, SYN, which=number), later=True)
+    assert len(waiting.openings) == MOST_OPENINGS
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "later"),
+    [
+        ((1000, 5000), (900, 4990), False),
+        ((1000, 5000), (900 + NEAR + 101, 5000), True),
+        ((1000, 5000), (1000 - NEAR - 1, 5000), True),
+        # Both directions must be beyond the beginning of the later connection, and near it.
+        ((2**20 + 5, 2**21 + 5), (3, 3), True),
+        ((2**20 - 5, 2**21 + 5), (3, 3), False),
+        ((2**20 + 5, 2**21 - 5), (3, 3), False),
+        ((2**20 + 5, 2**21 + 5), (2**20 + 6, 2**21 + 6), False),
+        ((2**20 + 5, None), (3, 3), True),
+        ((None, 2**21 + 5), (3, None), False),
+        ((None, None), (3, 3), False),
+    ],
+)
+def test_a_packet_belongs_to_the_connection_whose_numbers_are_closer(found: Each, expected: Each, later: bool) -> None:
+    waiting = Waiting()
+    waiting.push(packet(0, 2**20 - 1, 0, SYN), later=True)
+    waiting.push(packet(1, 2**21 - 1, 2**20, SYN | ACK), later=True)
+    assert waiting.belongs_later(found, expected, NEAR) is later
 
 
 @pytest.mark.parametrize(
@@ -80,8 +122,10 @@ def test_a_later_syn_says_where_its_direction_begins() -> None:
         ([packet(1, 500, 0, 0)], 101, True),
         ([packet(0, 99, 500, SYN | ACK)], 100, True),
         # A connection that was closed did not begin afterwards, unless its whole capture is out of order.
-        ([packet(0, 100, 500, FIN | ACK)], 99, False),
-        ([packet(0, 100, 500), packet(1, 500, 100, RST | ACK)], 99, False),
+        ([packet(0, 100 + 2**16, 500, FIN | ACK)], 99, False),
+        ([packet(0, 100 + 2**16, 500, FIN | ACK)], 100, True),
+        ([packet(0, 100 + 2**16, 500, FIN | ACK, time=1)], 99, True),
+        ([packet(0, 100 + 2**16, 500), packet(1, 500, 100 + 2**16, RST | ACK)], 99, False),
         ([packet(0, 100, 500, FIN | ACK)], 100, True),
         ([packet(0, 100, 500), packet(0, 0, 0, RST | ACK)], 100, True),
     ],
@@ -90,11 +134,11 @@ def test_whether_the_packets_that_wait_may_follow_a_syn(packets: list[Arrival], 
     waiting = Waiting()
     for one in packets:
         waiting.push(one, later=False)
-    assert waiting.may_follow(0, first) == expected
+    assert waiting.may_follow(0, first, 0) == expected
     waiting.forget()
-    assert waiting.may_follow(0, first)
+    assert waiting.may_follow(0, first, 0)
     waiting.push(packet(0, 200, 500, FIN), later=True)
-    assert waiting.may_follow(0, 199), "packets of a later connection do not count"
+    assert waiting.may_follow(0, 199, 0), "packets of a later connection do not count"
 
 
 def test_classifying_again() -> None:
@@ -103,7 +147,7 @@ def test_classifying_again() -> None:
         waiting.push(packet(0, 100 + number, 0, SYN if number == 1 else FIN, which=number), later=False)
     assert waiting.looks == 3 * LOOKS
     waiting.again(lambda one: one.which < 2)
-    assert list(waiting.begins) == [102, None]
+    assert waiting.openings == {(0, 102): None}
     assert waiting.looks == 3 * LOOKS - 3
     assert [waiting.pop().which for _ in range(3)] == [2, 1, 0]
 
