@@ -76,7 +76,7 @@ class Responses(Framer):
         search = self.search
         if search is None or search.done == search.start:
             return
-        if _asked_before(request, self.stretch.captured(search.done - 1)):
+        if _asked_before(request, self.stretch.key(search.done - 1)):
             self.late = key
 
     def look_again(self) -> None:
@@ -243,7 +243,7 @@ class Responses(Framer):
     def _refute(self, start: int, end: int, exchange: Exchange) -> int | None:
         """None if [start, end) can be the response to `exchange`, else the number of bytes decoded to find out."""
         stretch = self.stretch
-        if exchange.request is None or not _asked_before(exchange.request, stretch.captured(end - 1)):
+        if exchange.request is None or not _asked_before(exchange.request, stretch.key(end - 1)):
             return 0
         key, version = exchange.api_key, exchange.api_version
         if key is None or version is None:
@@ -259,7 +259,9 @@ class Responses(Framer):
 
 
 def _asked_before(request: Frame, address: int) -> bool:
-    """Whether the last captured piece of a request begins at a lower address than `address`; missing bytes of the
-    request are ignored.
+    """Whether the last captured piece of a request begins at a lower address than `address`, the key of a response's
+    last byte; missing bytes of the request are ignored.
+
+    The key, because in a capture out of order the response may come before the request and wait for it.
     """
     return (request.spans[-1][0] if request.spans else request.at) < address

@@ -164,10 +164,6 @@ class Stretch:
             at = self.ats[k] + max(self.have[k] - 1 - self.ends[k - 1], 0)
         return at if self.prior is None else max(at, self.prior[k])
 
-    def captured(self, offset: int) -> int:
-        """Address of the segment that holds the byte at `offset`, even if earlier bytes were captured later."""
-        return self.ats[bisect_right(self.ends, offset, 1)]
-
     def time(self, offset: int) -> int:
         """Capture time in ns of the byte at `offset`."""
         return self.times[bisect_right(self.ends, offset, 1)]

@@ -46,6 +46,20 @@ def test_packets_within_the_window_give_the_same_exchanges(path: Path, window: i
         assert (health["gaps"], health["lost"]) == (0, 0)
 
 
+@pytest.mark.parametrize("path", CAPTURES, ids=ids)
+def test_a_disordered_capture_that_begins_within_connections(path: Path, tmp_path: Path) -> None:
+    """All exchanges whose bytes are in the capture are found."""
+    packets = traffic.packets(path)
+    whole, _ = scoring.reading(packets, tmp_path / "whole.pcap")
+    for begin in range(1, len(packets), len(packets) // 8):
+        other = displaced(packets[begin:], WINDOW, random.Random(begin))
+        found = [(*name[:4], one.line) for name, one in scoring.reading(other, tmp_path / "other.pcap")[0].items()]
+        for name, one in whole.items():
+            if one.whole and min(one.packets) >= begin:
+                said = [scoring.said(line, times=False) for *four, line in found if tuple(four) == name[:4]]
+                assert scoring.said(one.line, times=False) in said, (begin, name)
+
+
 @pytest.mark.parametrize("true", [True, False], ids=["true times", "times of arrival"])
 def test_every_order_of_a_short_connection(tmp_path: Path, *, true: bool) -> None:
     """The connection is a handshake, a request and a response."""
