@@ -80,9 +80,11 @@ class TcpConnection:
     """Number of SYNs that side 0 sent: more than one if the first ones got no answer."""
 
     def closes(self, side: Side, time: int) -> None:
-        """Note a FIN or RST of this side."""
+        """Note a FIN or RST of this side, captured at `time` (ns), or later."""
         if self.closer is None:
             self.closer, self.left = side, time
+        elif self.closer is side and self.left is not None:
+            self.left = min(self.left, time)
 
     @property
     def endpoints(self) -> tuple[str, str]:

@@ -694,7 +694,8 @@ class Reassembler:
             connection = self._open(flow, way, piece, clock, opened=False)
             side = connection.sides[0]
         other = connection.sides[1 - side.side]
-        paused = clock - connection.last_time > TIMEOUT
+        # The packet's own time: a displaced packet was sent before what was captured before it.
+        paused = time - connection.last_time > TIMEOUT
         connection.last_time = clock
         if not flags & RST:
             window = connection.windows[side.side]
@@ -704,8 +705,11 @@ class Reassembler:
                 window.open(time)
         if flags & ACK:
             other.acknowledge(ack)
-            if other.base is None and other.expected is None:
+            if ack and other.base is None and other.expected is None:
                 other.expected = ack
+        if connection.opened and side.base is None and not flags & _SPECIAL and _is_ahead(side.expected, seq):
+            # The SYN-ACK was not captured, but an acknowledgement of it.
+            side.begin(cast("int", side.expected))
         if length:
             start = side.settle(seq)
             if side.ended:
@@ -730,8 +734,11 @@ class Reassembler:
         if flags & FIN and side.fin is None and side.base is not None:
             end = side.offset(seq) + length
             if side.next <= end <= side.next + UNRELATED:
+                # A FIN that acknowledges one byte more than the other side sent answers that side's FIN.
+                unseen = bool(flags & ACK) and other.fin is None and other.base is not None
+                answers = unseen and other.offset(ack) == other.next + 1
+                connection.closes(other.side if answers else side.side, time)
                 side.fin = end
-                connection.closes(side.side, time)
         for each in connection.sides:
             if each.pending:
                 each.look_for_loss(now, time, connection.events)
@@ -779,8 +786,10 @@ class Reassembler:
         return flow.connection
 
     def _end(self, flow: Flow, connection: TcpConnection, now: int, time: int, reason: str) -> None:
+        # Bytes that are missing at the end of the capture were found missing at the connection's last packet.
+        known = connection.last_time if reason == END_OF_CAPTURE else time
         for side, window in zip(connection.sides, connection.windows, strict=True):
-            side.flush(now, time, connection.events)
+            side.flush(now, known, connection.events)
             window.open(time)
         unheard = next((side.side for side in connection.sides if side.base is None), None)
         connection.events.append(End(None, now, time, reason, unheard, connection.last_time))
@@ -797,6 +806,11 @@ def _first_at(flow: Flow) -> int:
     """Address of the first packet of the flow's open connection, or of its first waiting packet if none is open."""
     connection = flow.connection
     return connection.first_at if isinstance(connection, TcpConnection) else flow.waiting.first.piece.at
+
+
+def _is_ahead(expected: int | None, seq: int) -> bool:
+    """Whether a sequence number is at most NEAR ahead of `expected`, the next one that the receiver expects."""
+    return expected is not None and 0 <= distance(expected, seq) <= NEAR
 
 
 def _belongs_later(flow: Flow, packet: Arrival) -> bool:

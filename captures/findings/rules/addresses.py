@@ -21,6 +21,7 @@ from kproxy.captures.findings.analyzer import (
 from kproxy.captures.findings.model import Actor, Confidence, Evidence, Impact, Severity
 from kproxy.decoders.exchange import Status
 from kproxy.decoders.problems import Code
+from kproxy.decoders.schema import api_keys
 
 LEAK = "addr.leak"
 NO_BROKERS = "meta.no_brokers"
@@ -175,7 +176,12 @@ class Passed(Analyzer):
 
 
 class NoBrokers(Analyzer):
-    """For one client, finds Metadata responses that name topics but no broker."""
+    """For one client, finds Metadata responses that name topics but no broker.
+
+    A response that the capture lacks or cuts may name brokers, so the search begins again behind it.
+    """
+
+    UNKNOWN: Final = frozenset({Status.CUT, Status.NO_RESPONSE, Status.UNDECODABLE})
 
     __slots__ = ("_context", "_count", "_first", "_late", "_latest")
 
@@ -187,8 +193,11 @@ class NoBrokers(Analyzer):
         self._count = 0
         self._late = False
 
-    def feed(self, fact: facts.ClusterView) -> None:
-        if fact.brokers:
+    def feed(self, fact: facts.ClusterView | facts.Exchange) -> None:
+        if isinstance(fact, facts.Exchange):
+            if fact.at.key == api_keys.METADATA and fact.status in self.UNKNOWN:
+                self._first, self._late = None, False
+        elif fact.brokers:
             self._first, self._late = None, False
         elif fact.topics:
             if self._first is None:
@@ -354,7 +363,12 @@ ANALYSES = (
         frozenset({LEAK}), Key.CLIENT, (facts.Beginning, facts.Broker, facts.Coordinator, facts.ClusterView), Leak
     ),
     Analysis(frozenset({LEAK}), Key.CLIENT, (facts.Trouble,), Passed),
-    Analysis(frozenset({NO_BROKERS}), Key.CLIENT, (facts.ClusterView,), NoBrokers),
+    Analysis(
+        frozenset({NO_BROKERS}),
+        Key.CLIENT,
+        (facts.ClusterView, facts.Exchange),
+        NoBrokers,
+    ),
     Analysis(frozenset({SWITCHED}), Key.BROKER, (facts.ClusterView,), Switched),
     Analysis(frozenset({IDLE_DROP}), Key.BROKER, (facts.Exchange, facts.Closed), IdleDrop),
 )

@@ -152,6 +152,8 @@ class Cutoff(Analyzer):
         if not low:
             return
         (client_id, peer), uses = self._context.key, sorted(low.items())
+        if not client_id and not all(self._context.whole(use.first.connection) for use in low.values()):
+            return  # the capture may lack the client id, and it may be a broker's
         requests = sum(use.count for use in low.values())
         ends = [self._context.closed(use.first.connection) for use in low.values()]
         sure = self._asked or all(end is not None and end.opened for end in ends)

@@ -55,6 +55,7 @@ ROWS = (
         guards=(
             "A broker may answer like this while it starts, so the rule waits for `grace_ms`.",
             "A single response is a WARN.",
+            "A Metadata response that is missing, cut or undecodable may name brokers, so nothing before it counts.",
         ),
         thresholds=(Threshold("grace_ms", 5000, "ms", "from the first such response"),),
         fixes=(

@@ -22,6 +22,7 @@ ROWS = (
             "Requests between brokers do not count: brokers use the versions of their own release.",
             "Fewer requests than `probes` are a NOTE.",
             "A connection whose beginning is missing may have asked for versions before.",
+            "Requests without client id do not count if bytes of their connection are missing: they may be a broker's.",
         ),
         thresholds=(Threshold("probes", 3, "requests", "of a version that would be refused, for a WARN"),),
         fixes=(

@@ -91,6 +91,16 @@ def test_a_starting_broker_is_quiet() -> None:
     Story().cluster("c", brokers=0, topics=0).at(20).exchange("d").is_quiet()
 
 
+@pytest.mark.parametrize("status", [Status.CUT, Status.NO_RESPONSE, Status.UNDECODABLE])
+def test_a_response_that_cannot_be_read_may_name_brokers(status: Status) -> None:
+    story = Story().cluster("c", brokers=0).at(1).exchange("c", "Metadata", status).at(20).exchange("d")
+    story.is_quiet()
+    story.at(21).cluster("c", brokers=0).at(27).exchange("d").tells("WARN meta.no_brokers c@host-c")
+    Story().cluster("c", brokers=0).at(1).exchange("c", "Fetch", status).at(20).exchange("d").tells(
+        "WARN meta.no_brokers c@host-c"
+    )
+
+
 # --- cluster.switched ---
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from kproxy.captures.findings.model import Finding, Severity, finding_json
 from kproxy.captures.findings.reading import Findings
 from kproxy.captures.reader import Reader, read
 from tests.captures import files, traffic
+from tests.captures.test_disorder import displaced
 from tests.support.facts import told
 
 DATA = Path(__file__).parents[2] / "data"
@@ -179,3 +182,36 @@ def test_bytes_of_other_protocols_on_a_port_of_kafka(tmp_path: Path) -> None:
     assert [one.numbers["what"] for one in loud] == ["HTTP", "TLS"]
     assert loud[0].occurrences == 2
     assert "a request of 1195725856 bytes" in loud[0].evidence[0].note
+
+
+CAPTURES = (traffic.KAFKA_0_8, traffic.KAFKA_1_1, traffic.LIBRDKAFKA)
+
+
+def loud(packets: Sequence[files.Packet], path: Path, *, snap: int = 262_144) -> list[str]:
+    """What is told of packets as WARN or worse, without what is said of the capture itself."""
+    reader = read(files.write(path, files.pcap(packets, snap=snap)))
+    return told([one for one in findings(reader) if one.severity >= Severity.WARN and one.rule != "capture.health"])
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_neither_disorder_nor_copies_change_what_is_loud(path: Path, tmp_path: Path) -> None:
+    packets = traffic.packets(path)
+    expected = loud(packets, tmp_path / "whole.pcap")
+    for seed in range(6):
+        dice = random.Random(seed)
+        twice = [(time + late, frame) for time, frame in packets for late in (0, dice.randrange(1000, 100_000))]
+        for other in (displaced(packets, 64, dice), twice, displaced(twice, 64, dice)):
+            assert loud(other, tmp_path / "other.pcap") == expected
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_cut_and_lost_packets_raise_no_alarm(path: Path, tmp_path: Path) -> None:
+    packets = traffic.packets(path)
+    expected = loud(packets, tmp_path / "whole.pcap")
+    for snap in (80, 96, 128, 200, 256, 600):
+        assert set(loud(packets, tmp_path / "cut.pcap", snap=snap)) <= set(expected)
+    for seed in range(20, 26):
+        dice = random.Random(seed)
+        for share in (0.01, 0.1):
+            fewer = [one for one in packets if dice.random() > share]
+            assert set(loud(fewer, tmp_path / "fewer.pcap")) <= set(expected)

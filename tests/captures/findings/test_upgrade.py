@@ -11,6 +11,7 @@ from kproxy.captures.findings.making import FactMaker
 from kproxy.captures.findings.model import Confidence
 from kproxy.captures.findings.rules.upgrade import floors
 from kproxy.decoders.exchange import Status
+from kproxy.decoders.problems import Code
 from tests.support.facts import Story
 from tests.support.scripts import Script, eyes, play, request, response
 
@@ -53,6 +54,14 @@ def test_who_was_offered_nothing_newer_may_know_newer_versions() -> None:
 def test_who_uses_a_newer_version_as_well_is_quiet() -> None:
     story = Story().exchange("app", "Fetch", version=2, number=9).exchange("app", "Fetch", version=12)
     story.closes("app").is_quiet()
+
+
+def test_who_has_no_client_id_because_it_was_cut_may_be_a_broker() -> None:
+    Story().exchange("", "Fetch", version=2, number=9).trouble("", Code.CUT_BY_SNAPLEN).closes("").tells(
+        "NOTE capture.health "
+    )
+    story = Story().exchange("", "Fetch", version=2, number=9).closes("")
+    assert "upgrade.cutoff" in {one.rule for one in story.found()}
 
 
 @pytest.mark.parametrize("name", ["broker-1-fetcher-0", "ReplicaFetcherThread-0-1", "1"])

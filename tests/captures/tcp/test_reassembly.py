@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from kproxy.captures.tcp.connections import TcpConnection
 from kproxy.captures.tcp.reassembly import CROWDED, MISSED, MOST_WAITING, ROOM, Reassembler
 from kproxy.captures.tcp.shares import part_of
 from kproxy.captures.tcp.waiting import LONGEST_TIME, OVERHEAD
-from kproxy.decoders.stream import End, Run
+from kproxy.decoders.stream import End, Gap, Run
 from tests.captures.tcp.scripts import (
     ACK,
     FIN,
@@ -33,6 +33,8 @@ from tests.captures.tcp.scripts import (
 
 SECOND = 1000 * MILLISECOND
 CLIENT, BROKER = 0, 1
+OTHER = bytes([10, 0, 0, 1, 10, 0, 0, 2]) + (51235).to_bytes(2, "big") + (9092).to_bytes(2, "big")
+"""The key of another connection."""
 
 
 def opening(client: int = 1000, broker: int = 9000) -> list[Segment]:
@@ -307,6 +309,58 @@ def test_ports_used_again() -> None:
         assert [stream(sides[0]) for sides in connections][:2] == [b"first", b"second"]
         assert stream(connections[1][1]) == b"answer"
         assert ends(connections[0][0]) == ["a new connection on the same ports"]
+
+
+def test_the_first_bytes_after_a_lost_syn_ack_are_missed() -> None:
+    """The handshake's last packet says where they begin."""
+    shaken = [opening()[0], opening()[2]]
+    asked = Segment(CLIENT, 1001, b"ask", ack=9001)
+    _, broker = one([*shaken, asked, Segment(BROKER, 9005, b"next", ack=1004)])
+    assert gaps(broker) == [(0, 4)]
+    _, broker = one([*shaken, asked, Segment(BROKER, 9001, ack=1004), Segment(BROKER, 9005, b"next", ack=1004)])
+    assert gaps(broker) == [(0, 4)]
+    _, broker = one([*shaken, asked, Segment(BROKER, 9001, b"told", ack=1004)])
+    assert (gaps(broker), stream(broker)) == ([], b"told")
+
+
+def test_missing_bytes_at_the_end_of_the_capture_have_the_time_of_their_connection() -> None:
+    lost = Segment(BROKER, 9001, b"told", ack=1041, time=2 * SECOND)
+    other = Segment(CLIENT, 1, b"x", time=9 * SECOND, key=OTHER)
+    script = Script([*opening(), lost, Segment(BROKER, 9005, ack=1041, time=3 * SECOND), other])
+    _, connections, _ = read(script, [])
+    (found,) = (event for event in script.run()[0] if isinstance(event, Gap))
+    assert (len(connections), found.end, found.time) == (2, 40, 3 * SECOND)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_who_closed_first_does_not_depend_on_the_order_of_the_capture(order: tuple[int, ...]) -> None:
+    ending = [
+        Segment(CLIENT, 1041, flags=FIN | ACK, ack=9041, time=SECOND),
+        Segment(BROKER, 9041, flags=FIN | ACK, ack=1042, time=2 * SECOND),
+        Segment(CLIENT, 1042, ack=9042, time=3 * SECOND),
+    ]
+    script = Script([*conversation(10), *(ending[place] for place in order)])
+    for borders in ([], list(range(len(script.segments)))):
+        _, (connection,), _ = read(script, borders)
+        assert (connection.closer, connection.left) == (CLIENT, SECOND)
+
+
+def test_a_lost_fin_came_before_the_fin_that_acknowledges_it() -> None:
+    _, (connection,), _ = read(Script([*conversation(10), Segment(BROKER, 9041, flags=FIN | ACK, ack=1042)]), [])
+    assert connection.closer == CLIENT
+    _, (connection,), _ = read(Script([*conversation(10), Segment(BROKER, 9041, flags=FIN | ACK, ack=1041)]), [])
+    assert connection.closer == BROKER
+
+
+def test_a_displaced_copy_is_no_timeout() -> None:
+    copied = [Segment(CLIENT, 1001 + 4 * turn, b"ask%d" % turn, ack=9041, time=0) for turn in range(10)]
+    other = Segment(CLIENT, 1, b"x", time=SECOND, key=OTHER)
+    _, connections, _ = read(Script([*conversation(10), other, *copied]), [])
+    disorder = next(one for one in connections if one.opened).disorder
+    assert (disorder.repeated, disorder.retransmitted) == (10, 0)
+    late = [replace(one, time=SECOND) for one in copied[:1]]
+    _, connections, _ = read(Script([*conversation(10), other, *late]), [])
+    assert next(one for one in connections if one.opened).disorder.retransmitted == 1
 
 
 def test_a_syn_sent_again_opens_nothing() -> None:
