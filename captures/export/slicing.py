@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import BinaryIO, Final
 
 from kproxy.captures.formats.pcapng_writer import ACK, MAX_PAYLOAD, PSH, SYN, Direction, file_header, statistics
@@ -98,7 +99,8 @@ class Slice:
         out.write(file_header(application, "slice", comments))
         packets, last = 0, 0
         made: dict[int, Exchange] = {}
-        pieces = sorted(self._pieces(), key=lambda piece: (piece.at, piece.exchange))
+        # merged, not sorted: pieces of a direction at the same address stay in the order of the stream
+        pieces = list(merge(*self._pieces(), key=lambda piece: (piece.at, piece.exchange)))
         left = [0] * len(self._exchanges)
         for piece in pieces:
             left[piece.exchange] += 1
@@ -125,10 +127,12 @@ class Slice:
             talk = self._talks[id(connection)] = _Talk(connection)
         return talk
 
-    def _pieces(self) -> Iterator[_Piece]:
+    def _pieces(self) -> Iterator[list[_Piece]]:
+        """The pieces of each direction, in the order of its stream; their addresses never fall."""
         for talk in self._talks.values():
             for side, frames in talk.frames.items():
                 reached = 0
+                pieces = []
                 for number, frame in sorted(frames, key=lambda one: one[1].stream_offset):
                     first = frame.spans[0][0] if frame.spans else frame.at
                     # A late retransmission was captured after the bytes that follow it; pieces have the order of the
@@ -138,9 +142,10 @@ class Slice:
                     if frame.first_time != frame.time:
                         stored = sum(length for _, length in frame.spans)
                         border = max(stored - MAX_PAYLOAD, 1)
-                        yield _Piece(reached, number, side, frame.first_time, 0, border)
+                        pieces.append(_Piece(reached, number, side, frame.first_time, 0, border))
                         reached = max(reached, frame.at)
-                    yield _Piece(reached, number, side, frame.time, border or 0, None)
+                    pieces.append(_Piece(reached, number, side, frame.time, border or 0, None))
+                yield pieces
 
 
 def _packets(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import struct
 from pathlib import Path
@@ -84,6 +85,20 @@ def test_frames_that_miss_bytes_miss_as_many(tmp_path: Path) -> None:
         assert [one[side] and one[side]["size"] for side in ("request", "response")] == [
             other[side] and other[side]["size"] for side in ("request", "response")
         ]
+
+
+@pytest.mark.parametrize("capture", CAPTURES[:3], ids=lambda path: path.stem)
+def test_a_slice_of_a_capture_with_losses_has_the_same_exchanges(capture: Path, tmp_path: Path) -> None:
+    """Frames that were found together, because packets before them are missing, stay in the order of their stream."""
+    for seed in range(4):
+        dice = random.Random(seed)
+        fewer = [one for one in traffic.packets(capture) if dice.random() > 0.1]
+        path = files.write(tmp_path / f"{seed}.pcap", files.pcap(fewer))
+        before, after = exported(path), exported(cut(path, tmp_path / f"{seed}.pcapng"))
+        names = ("client", "api_key", "correlation_id", "status", "request", "response")
+        assert sorted(str([one[name] for name in names]) for one in after if not one["problems"]) == sorted(
+            str([one[name] for name in names]) for one in before if not one["problems"]
+        )
 
 
 def test_a_token_takes_its_handshake_along(tmp_path: Path) -> None:
