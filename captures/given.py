@@ -28,6 +28,10 @@ class Given:
     last: int | None = None
     segments: int = 0
     unknown: list[int] = field(default_factory=list)
+    base: int | None = None
+    """If the file was merged with others: the first of the addresses that stand for it (captures.spark.plan.splits);
+    None in a reading by one process.
+    """
 
     def count(self, times: npt.NDArray[np.int64]) -> None:
         """Count further segments of the file, which have these times (ns), in capture order."""

@@ -453,7 +453,7 @@ class Reader:
         if tally is None:
             tally = self._tallies[part.base] = Tally(part.given)
         which, packets = self._links.numbered(view, records, part.base)
-        tally.count(walker, view, records, which, packets.time, self._links.unknown)
+        packets.files = tally.count(walker, view, records, which, packets.time, self._links.unknown)
         return packets
 
     def _note_unknown(self, part: Part) -> None:

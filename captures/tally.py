@@ -31,24 +31,25 @@ class Tally:
 
     def count(
         self, walker: Walker, view: memoryview, records: Records, which: Ints, times: Ints, unknown: Collection[int]
-    ) -> None:
+    ) -> Ints:
         """Count the segments in `records`, which `walker` has read from `view`.
 
         `which` and `times` are, for each segment, the index of its record and its time. `unknown` are the link-layer
-        types that cannot be read.
+        types that cannot be read. Returns, for each segment, the index of its file in `files`; -1 if it is unknown.
         """
         if not isinstance(walker, PcapngWalker) or not len(records):
-            return
+            return np.full(len(which), -1, np.int64)
         if len(walker.names) != len(self._of_interface):
             self._of_interface = np.array([self._numbers.get(name, -1) for name in walker.names], np.int64)
         numbers = Bytes(view).view("<u4")[records.data - PACKET_HEADER + _INTERFACE]
         files = self._of_interface[numbers]
-        of_segments = files[which]
+        of_segments: Ints = files[which]
         for number in np.unique(of_segments).tolist():
             if number >= 0:
                 self.files[number].count(times[of_segments == number])
         if unknown:
             self._note_unknown(files, records, unknown)
+        return of_segments
 
     def _note_unknown(self, files: Ints, records: Records, unknown: Collection[int]) -> None:
         links = np.broadcast_to(records.link, len(records))

@@ -274,8 +274,13 @@ Rows with the same `source_id` and `exchange_id` belong to one exchange. An `exc
 A reading has one capture or several that are read together. `source_id` is the id of the reading, `capture_id` that of
 the file to which a row belongs, which is a row of the table `captures`. Both ids are equal for the first file of a
 reading, unless it was merged with others or TLS in it was decrypted. Files of the same time are merged, because brokers
-that were captured at once see the same connections: rows of such files have no `capture_id` outside of `captures`, and
-`req_file` names all the files. A finding has no `capture_id`, because its evidence may be in several files.
+that were captured at once see the same connections. Rows of such files have the `capture_id` of their own file, as if
+it were read alone. Of a packet that several files hold, the first copy is read: its file counts. A problem that belongs
+to no exchange has the file of its connection's last packet up to the place where the problem was found; null if the
+merged files have none. `req_file` and `rsp_file` name all merged files, and offsets are those in the merged file.
+
+`capture_id` is null if several files were read and TLS in them was decrypted. A finding has no `capture_id`, because
+its evidence may be in several files.
 
 {tables}"""
 

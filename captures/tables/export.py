@@ -21,7 +21,7 @@ from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Maker, Place, Row
 from kproxy.captures.tables.schema import FINDINGS, RECORDS
 from kproxy.captures.tcp.packets import Packets
-from kproxy.decoders.exchange import Exchange
+from kproxy.decoders.exchange import Connection, Exchange
 from kproxy.decoders.view import View
 
 _base = attrgetter("base")
@@ -53,6 +53,8 @@ class TableExport:
         self._files = FileCounter(self._reading, source)
         self._asked: tuple[Part | None, str, str | None] = None, "", None
         """The part for which `_where` was called last, with its file's name and id."""
+        self._connection: Connection | None = None
+        """The connection, as captured, of the item whose rows are made at present."""
         self.rows: dict[str, int] = {}
         """By table, the number of rows written."""
         first = source.parts[0]
@@ -138,6 +140,7 @@ class TableExport:
             chosen = list(select(batch))
             items = chosen if redaction is None else list(redaction.items(chosen))
             for item, captured in zip(items, chosen, strict=True):
+                self._connection = captured.connection
                 key = maker.add(item, None if redaction is None else captured)
                 self._counter.add(item)
                 if records is not None and key is not None and isinstance(item, Exchange):
@@ -158,4 +161,6 @@ class TableExport:
         if part is not self._asked[0]:
             self._asked = part, self._names(part.name), self._files.file_id(part)
         _, name, number = self._asked
+        if number is None and part.merged and self._connection is not None:
+            number = self._files.merged_id(part, self._connection, address)
         return Place(name, address - part.base, number)

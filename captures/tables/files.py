@@ -9,11 +9,13 @@ from typing import TypeAlias
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.given import Given, only_id
-from kproxy.captures.keys import file_id
+from kproxy.captures.keys import file_id, flow_id
 from kproxy.captures.reader import Reader
 from kproxy.captures.source import FileSource, Part
+from kproxy.captures.tables.origins import Origins
 from kproxy.captures.tables.rows import Row
 from kproxy.captures.tcp.packets import Packets
+from kproxy.decoders.exchange import Connection
 
 Reasons: TypeAlias = Mapping[str, Sequence[str]]
 """By name of a file, why it could not be read to its end."""
@@ -30,6 +32,8 @@ class FileCounter:
         self._first = source.parts[0]
         self._files: dict[int, tuple[Part, Given]] = {}
         """By id() of a part, the part and its file; a ring may have deleted it since."""
+        self._origins: dict[int, Origins] = {}
+        """By id() of a merged part, from which of its files the packets come."""
 
     def packets(self, packets: Packets) -> None:
         """Count a batch of packets, all of which come from one file."""
@@ -37,6 +41,8 @@ class FileCounter:
             # a file's first payload is behind its first byte
             part = self._source.parts[bisect_right(self._source.parts, int(packets.at[0]) - 1, key=_base) - 1]
             self._of(part).count(packets.time)
+            if packets.files is not None:
+                self._origins.setdefault(id(part), Origins()).add(packets, packets.files)
 
     def rows(self, reader: Reader, name: Callable[[str], str] = str) -> Iterator[Row]:
         """The rows after `reader` has read the source; `name` maps a file's name to its form in the rows."""
@@ -51,6 +57,15 @@ class FileCounter:
     def file_id(self, part: Part) -> str | None:
         """The id of the file of a part; None if the part was made of several files."""
         return only_id(part.given or [self._of(part)])
+
+    def merged_id(self, part: Part, connection: Connection, address: int) -> str | None:
+        """The id of the file, of those merged to a part, from which a connection has the byte at an address.
+
+        None if the connection has no packet in the part up to there.
+        """
+        origins = self._origins.get(id(part))
+        file = None if origins is None else origins.file(flow_id(connection.client, connection.broker), address)
+        return None if file is None else part.given[file].id
 
     def _of(self, part: Part) -> Given:
         """The file of a part that was read as it is; its id is that of its first bytes at the first call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -62,6 +63,12 @@ def counted(packets: Packets) -> Iterator[Counts]:
         begins[starts].tolist(),
         strict=True,
     )
+
+
+@lru_cache(1 << 16)
+def flow_of(key: bytes) -> int:
+    """The flow_id of a direction with this key."""
+    return flow_id(*endpoints(key))
 
 
 class FlowCounter:

@@ -42,7 +42,8 @@ Values = Mapping[str, Any]
 class Place(NamedTuple):
     """Where in the captures a byte is: the file's name, the byte's offset in it, and the file's id.
 
-    The id is None if the file was merged from several.
+    If files were merged, the name has the names of all, and the offset is that in the merged file; the id is that of
+    the file from which the byte comes.
     """
 
     file: str | None

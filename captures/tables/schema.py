@@ -90,7 +90,8 @@ def _with_twins(columns: tuple[tuple[str, ...], ...]) -> Iterator[Column]:
 _HANGING: Final = ("capture_id", "source_id", "exchange_id")
 """Columns of tables keyed by exchange that are filled in stage 3 of the Spark reading."""
 _CAPTURE: Final = (
-    "capture_id", "string", "id of the file that holds the exchange's first byte; null if files were merged",
+    "capture_id", "string",
+    "id of the file that holds the exchange's first byte; null if TLS in several files was decrypted",
 )  # fmt: skip
 _SOURCE: Final = ("source_id", "string", "id of the reading: a hash of its first bytes")
 _WHO: Final = (

@@ -43,6 +43,10 @@ class Packets:
     length: Ints
     stored: Ints
     comments: dict[int, str] = field(default_factory=dict)
+    files: Ints | None = None
+    """In a batch as read from a merged file: for each segment, the index in `Part.given` of the file from which it was
+    merged, -1 if unknown. None in all other batches.
+    """
 
     def __len__(self) -> int:
         return len(self.direction)

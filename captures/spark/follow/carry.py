@@ -11,7 +11,7 @@ from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE
 from kproxy.captures.spark.read.closing import PLACE
 from kproxy.captures.spark.read.facts import LearnedFact
-from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Place
+from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Beginning
 
 Late = tuple[str, int]
 """(path of a file, time of its first packet in nanoseconds since the epoch)."""
@@ -33,13 +33,15 @@ class Carry:
     summaries: Sequence[Summary] = ()
     facts: Sequence[LearnedFact] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: {"exchange": 0, "flow": 0})
-    numbers: Mapping[Place, int] = field(default_factory=dict)
+    numbers: Mapping[Beginning, int] = field(default_factory=dict)
     late: Sequence[Late] = ()
 
     @property
     def groups(self) -> int:
-        """Number of groups of files read so far; files of a group are read together."""
-        return 1 + max((one.base // WIDE for one in self.summaries), default=-1)
+        """Number of groups of files read so far, or more: a group has no address of files that were merged before."""
+        bases = [one.base for one in self.summaries]
+        bases += [each.base for one in self.summaries for each in one.given if each.base is not None]
+        return 1 + max((base // WIDE for base in bases), default=-1)
 
     @property
     def begun(self) -> int:
@@ -56,7 +58,7 @@ class Carry:
         `facts` are those in the batch's final items, `items` the columns NUMBERED_AS of all its items.
         """
         latest = {one[:2]: one for one in sorted((*self.facts, *facts), key=lambda one: one[3])}
-        numbers: dict[Place, int] = {}
+        numbers: dict[Beginning, int] = {}
         counts = dict(self.counts)
         for item in items:
             counted = COUNTED.get(item["kind"])

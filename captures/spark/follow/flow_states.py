@@ -11,14 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from kproxy.captures.spark.follow.state import Reader, StateError, Writer, pack, unpack
 from kproxy.captures.spark.plan.order import Order
-from kproxy.captures.spark.read.flows import Flow, Held, Options, Place, items, of_state
+from kproxy.captures.spark.read.flows import Beginning, Flow, Held, Options, items, of_state
 from kproxy.captures.spark.read.packing import PARCELS, STATE
 from kproxy.captures.tcp.direction import Direction, Piece
+from kproxy.decoders.conversation.dialect_framer import DialectFramer
+from kproxy.decoders.conversation.framer import Framer
 from kproxy.decoders.conversation.recognition import Known, known
+from kproxy.decoders.conversation.requests import Requests
+from kproxy.decoders.conversation.responses import Responses
 from kproxy.decoders.conversation.stretch import Stretch
 from kproxy.decoders.exchange import Frame
 from kproxy.decoders.filters import Matcher
@@ -49,10 +54,11 @@ def dump(flow: Flow) -> bytes:
             needed.extend(spans(one))
 
     values = Writer(_anew, note).objects(flow)
-    return pack(values, flow.source.kept(needed))
+    moves = flow.source.moves(at for at, _ in needed)
+    return pack(values | {"moves": moves} if moves else values, flow.source.kept(needed))
 
 
-def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, int]) -> Flow:
+def load(state: bytes, options: Options, order: Order, numbers: Mapping[Beginning, int]) -> Flow:
     """The flow from the bytes that `dump` returned; `numbers` were given to items by earlier batches.
 
     Raises StateError.
@@ -64,7 +70,12 @@ def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, i
             return Flow(int(values["number"]), options, order, epochs)
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"cannot be read ({error})") from None
-    source = Held(held)
+    source = Held(held, order=order)
+    try:
+        moves = [(int(reached), int(move)) for reached, move in values.get("moves", ())]
+        source.place(*np.array(moves, np.int64).reshape(-1, 2).T)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise StateError(f"cannot be read ({error})") from None
 
     def made_anew(values: Sequence[Any]) -> Any:
         return _made_anew(values, source, options, order)
@@ -74,7 +85,7 @@ def load(state: bytes, options: Options, order: Order, numbers: Mapping[Place, i
     return restored
 
 
-def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Mapping[Place, int]) -> Iterator[Any]:
+def carried(batches: Iterable[Any], options: Options, order: Order, numbers: Mapping[Beginning, int]) -> Iterator[Any]:
     """The items of a batch of a stream, as captures.spark.read.flows.items gives them.
 
     In `batches`, the state of a flow precedes its segments. In the result, each flow's items are followed by its state
@@ -132,6 +143,7 @@ def _of_piece(piece: Piece) -> Iterator[Span]:
 
 
 def _of_run(run: Run) -> Iterator[Span]:
+    yield run.released, 0
     lengths = (end - start for start, end in pairwise([run.start, *run.ends]))
     yield from zip(run.at, lengths if run.stored is None else run.stored, strict=True)
 
@@ -141,8 +153,23 @@ def _of_copy(copy: Copy) -> Iterator[Span]:
 
 
 def _of_stretch(stretch: Stretch) -> Iterator[Span]:
+    yield stretch.top, 0
     lengths = (end - start for start, end in pairwise(stretch.ends))
     yield from zip(stretch.ats[1:], lengths, strict=True)
+
+
+def _of_framer(framer: Framer) -> Iterator[Span]:
+    yield framer.floor, 0
+
+
+def _of_requests(requests: Requests) -> Iterator[Span]:
+    yield requests.floor, 0
+    yield requests.floor_at_start, 0
+
+
+def _of_responses(responses: Responses) -> Iterator[Span]:
+    yield responses.floor, 0
+    yield responses.late, 0
 
 
 def _of_direction(direction: Direction) -> Iterator[Span]:
@@ -151,8 +178,12 @@ def _of_direction(direction: Direction) -> Iterator[Span]:
 
 _SPANS: Final[dict[type, Any]] = {
     Copy: _of_copy, Frame: _of_frame, Piece: _of_piece, Run: _of_run, Stretch: _of_stretch, Direction: _of_direction,
+    Requests: _of_requests, Responses: _of_responses, DialectFramer: _of_framer,
 }  # fmt: skip
-"""By class of an object, the function that gives the spans of captured bytes to which it refers."""
+"""By class of an object, the function that gives the spans of captured bytes to which it refers.
+
+A span of 0 bytes is an address at which a problem may be found later.
+"""
 
 
 def _forget(direction: Direction) -> None:

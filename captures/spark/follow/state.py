@@ -71,7 +71,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "same": reader._same,  # noqa: SLF001
 }
 """Functions to which a state may refer, also as partial with arguments."""
-METHODS: Final = frozenset({("FlowCounter", "began"), ("Order", "where")})
+METHODS: Final = frozenset({("FlowCounter", "began"), ("Held", "where")})
 """(class, name) of the bound methods to which a state may refer."""
 _NAMES: Final = {function: name for name, function in FUNCTIONS.items()}
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})

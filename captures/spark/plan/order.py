@@ -223,9 +223,10 @@ class Order:
         if not whole and all(len(together) == 1 for together in joined):
             return None
         serial = frozenset(number for number, group in enumerate(groups) if whole.intersection(group))
+        named = [tuple(path for index in group for path in plan.groups[index]) for group in groups]
+        bases = _bases(named, plan.before + len(groups))
         cut: dict[int, tuple[Slice, ...]] = {}
         if slices:
-            base = (plan.before + len(groups)) * WIDE
             by_group: dict[int, list[Summary]] = {}
             for one in self.summaries:
                 by_group.setdefault(one.group - plan.before, []).append(one)
@@ -235,10 +236,8 @@ class Order:
                     continue
                 if not surveyed:
                     return replace(plan, overlaps=True)
-                cut[number] = sliced(files, range(base, base + len(files) * WIDE, WIDE), size)
-                base += len(files) * WIDE
-        named = [tuple(path for index in group for path in plan.groups[index]) for group in groups]
-        made = of_groups(named, size, serial, plan.before, cut)
+                cut[number] = sliced(files, bases[number], size)
+        made = of_groups(named, size, serial, plan.before, cut, bases)
         return replace(made, whole=(*plan.whole, *self._whole(named, cut)))
 
     def _whole(
@@ -255,16 +254,38 @@ class Order:
         return list(found.items())
 
     def where(self, address: int) -> Place:
-        """The Place of an address."""
+        """The Place of an address; without an id if files were merged."""
         bases, names = self._named
         index = max(bisect_right(bases, address) - 1, 0)
         name, number = names[index]
         return Place(name, address - bases[index], number)
 
+    def merged_id(self, address: int) -> str | None:
+        """The id of the file that was merged with others and for which an address stands; None if it is unknown."""
+        return self._merged.get(address // WIDE)
+
+    @cached_property
+    def _merged(self) -> dict[int, str | None]:
+        """The ids of merged files; the keys are the indexes (address // WIDE) of the addresses that stand for them."""
+        given = (each for one in self.files for each in one.given)
+        return {each.base // WIDE: each.id for each in given if each.base is not None}
+
     @cached_property
     def _named(self) -> tuple[list[int], list[tuple[str, str | None]]]:
         """(base addresses, names and ids) of the files."""
         return [one.base for one in self.files], [(one.name, one.file_id) for one in self.files]
+
+
+def _bases(groups: Sequence[Sequence[str]], first: int) -> dict[int, range]:
+    """By the index of each group of several files, addresses that stand for each file; the index (address // WIDE) of
+    the lowest is `first`.
+    """
+    found = {}
+    for index, group in enumerate(groups):
+        if len(group) > 1:
+            found[index] = range(first * WIDE, (first + len(group)) * WIDE, WIDE)
+            first += len(group)
+    return found
 
 
 def _pieces(plan: Plan, summaries: Sequence[Summary]) -> list[Piece]:

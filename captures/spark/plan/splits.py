@@ -69,6 +69,10 @@ class Split:
     secrets: Secrets = field(default_factory=dict, repr=False)
     """TLS secrets besides those in the files; only splits without a walker have any."""
     slice: Slice | None = None
+    bases: tuple[int, ...] = ()
+    """Addresses beyond those of all groups, one for each file; the files that this task merges get one each, from which
+    on WIDE addresses stand for the file. A slice has them in its ranges.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +194,18 @@ def of_groups(
     serial: frozenset[int] = frozenset(),
     before: int = 0,
     slices: Mapping[int, Sequence[Slice]] = MappingProxyType({}),
+    bases: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> Plan:
     """The plan for files in this order; files of a group are read together, in `slices` if the group has any.
 
-    The groups with index in `serial` are not cut.
+    The groups with index in `serial` are not cut. `bases` has Split.bases by the index of the group.
     """
     splits: list[Split] = []
     for index, group in enumerate(groups):
         parts = [Split(0, group, 0, 0, 0, None, slice=one) for one in slices.get(index, ())]
         for split in parts or _splits(group, size, cut=index not in serial):
-            splits.append(replace(split, number=len(splits), base=(before + index) * WIDE))
+            known = () if split.slice is not None else tuple(bases.get(index, ()))
+            splits.append(replace(split, number=len(splits), base=(before + index) * WIDE, bases=known))
     capture = _merged(groups[0]) if 0 in slices else _capture(groups[0])
     return Plan(capture, tuple(groups), tuple(splits), before)
 

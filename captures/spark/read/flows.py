@@ -40,7 +40,7 @@ from kproxy.captures.spark.read.packing import STATE, Parcel, unpack
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.records import record_rows
-from kproxy.captures.tables.rows import Draft, Drafter, Row, nodes
+from kproxy.captures.tables.rows import Draft, Drafter, Place, Row, nodes
 from kproxy.captures.tables.schema import CAPTURES, FINDINGS, FLOWS, RECORDS, TABLES
 from kproxy.captures.tcp.direction import Direction
 from kproxy.captures.tcp.packets import Ints, nothing
@@ -100,7 +100,7 @@ the item is an exchange that has no rows yet. `number` is present if an earlier 
 no rows: "state", that of a flow for the next batch (captures.spark.follow.flow_states), and DIGEST. Rows with `event`
 are event rows, not items (captures.spark.read.events).
 """
-Place = tuple[str, int, int, int]
+Beginning = tuple[str, int, int, int]
 """Where an item that is counted began: (counter, started, born, rank); the counter is "exchange" or "flow"."""
 FINAL: Final = "final"
 OPEN: Final = "open"
@@ -181,13 +181,17 @@ class OpenRecords:
 class Held(FileSource):
     """A source that holds the bytes of a flow's segments, at their addresses."""
 
-    def __init__(self, spans: Iterable[tuple[int, Any]] = (), beyond: ByAddress | None = None) -> None:
-        """`beyond` has the bytes of segments that are not held."""
+    def __init__(
+        self, spans: Iterable[tuple[int, Any]] = (), beyond: ByAddress | None = None, order: Order | None = None
+    ) -> None:
+        """`beyond` has the bytes of segments that are not held; `order` tells where they are."""
         super().__init__(())
         self.beyond = beyond
-        self._merged, self._real = array("q"), array("q")
-        """Two parallel arrays: segments' addresses, in order, and the addresses at which `beyond` has them. Empty until
-        the first segments for which the two differ.
+        self._order = order
+        self._reached, self._moves = array("q"), array("q")
+        """Two parallel arrays: the highest address up to each segment, in order, and the distance to the address that
+        stands for the segment in its own file (captures.spark.read.reading.Segments). Empty until the first segments of
+        merged files.
         """
         self._starts: list[int] = []
         self._payloads: list[Any] = []
@@ -210,20 +214,40 @@ class Held(FileSource):
             if payload:
                 self.add(at, payload)
 
-    def place(self, merged: Ints, real: Ints) -> None:
-        """Note at which addresses `beyond` has further segments."""
-        if self._merged or (merged != real).any():
-            self._merged.frombytes(merged.tobytes())
-            self._real.frombytes(real.tobytes())
+    def place(self, reached: Ints, moves: Ints) -> None:
+        """Note in which files further segments are; for each of them, `reached` is the highest address up to it, and
+        `moves` the distance to its address in its own file.
+        """
+        if self._reached or moves.any():
+            self._reached.frombytes(reached.tobytes())
+            self._moves.frombytes(moves.tobytes())
 
     @property
     def moved(self) -> Callable[[int], int] | None:
-        """Maps an address to that at which `beyond` has the byte; None if these are the same."""
-        return self._moved if self._merged else None
+        """Maps an address to that in its own file, at which `beyond` has the byte; None if these are the same."""
+        return self._moved if self._reached else None
 
     def _moved(self, at: int) -> int:
-        i = bisect_right(self._merged, at) - 1
-        return at if i < 0 else at + self._real[i] - self._merged[i]
+        i = bisect_right(self._reached, at) - 1
+        return at if i < 0 else at + self._moves[i]
+
+    def where(self, address: int) -> Place:
+        """The Place of an address; in merged files, that in the file of the flow's last packet up to there, as
+        captures.tables.origins.Origins gives it.
+        """
+        assert self._order is not None  # noqa: S101  # only sources without rows have none
+        place = self._order.where(address)
+        if place.id is not None or not self._reached:
+            return place
+        i = bisect_right(self._reached, address + 1) - 1
+        if i < 0 or self._reached[i] < address - (place.offset or 0):
+            return place
+        return place._replace(id=self._order.merged_id(self._reached[i] + self._moves[i]))
+
+    def moves(self, addresses: Iterable[int]) -> list[tuple[int, int]]:
+        """What `place` noted of the segments that are the last up to one of these addresses."""
+        chosen = {bisect_right(self._reached, at) - 1 for at in addresses}
+        return [(self._reached[i], self._moves[i]) for i in sorted(chosen) if i >= 0]
 
     def kept(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, bytes]]:
         """(address, bytes) of the parts of segments that `spans` (address, length) need, in order.
@@ -249,7 +273,7 @@ class Held(FileSource):
             return more if len(more) > len(found) else found
         if self.beyond is None:
             return b""
-        real = self._moved(start) if self._merged else start
+        real = self._moved(start) if self._reached else start
         return self.beyond.read(real, real + end - start)
 
 
@@ -346,11 +370,11 @@ class Flow:
     ) -> None:
         """`number` is the flow_id; `epochs` counts earlier connections (captures.tables.keys.Flows)."""
         self.number = number
-        self.source = Held() if source is None else source
-        self.numbers: dict[Place, int] = {}
+        self.source = Held(order=order) if source is None else source
+        self.numbers: dict[Beginning, int] = {}
         self._order = order
         self._options = options
-        self._counter = FlowCounter(order.capture, order.where)
+        self._counter = FlowCounter(order.capture, self.source.where)
         self._reader = FlowReader(self.source, options, order, self._counter)
         known = self._reader.definitions
         self._matcher, self._asked = None, None
@@ -362,7 +386,7 @@ class Flow:
             order.capture,
             self.source,
             known,
-            order.where,
+            self.source.where,
             options.tables,
             self._reader.health,
             options.batch_limit,
@@ -382,7 +406,7 @@ class Flow:
         for key, first, last, counts, new in parcel.counts:
             self._counter.count(key, first, last, counts, new=new)
         self.source.extend(parcel.pieces())
-        self.source.place(parcel.packets.at, parcel.real)
+        self.source.place(parcel.reached, parcel.real - parcel.packets.at)
         for began, done in self._reader.of(_share(parcel, self._order)):
             yield from self._items(began, done)
 
@@ -391,7 +415,7 @@ class Flow:
         place, number = number_of(data)
         self.numbers[place] = number
 
-    def resume(self, order: Order, numbers: Mapping[Place, int]) -> None:
+    def resume(self, order: Order, numbers: Mapping[Beginning, int]) -> None:
         """Continue in the next batch of a stream; `numbers` are the numbers that earlier batches gave to items."""
         self.numbers = dict(numbers)
         self._reader.resume(order)
@@ -654,7 +678,7 @@ def _items(
             if position == STATE and restore is not None:
                 flow = restore(data.as_py())
                 continue
-            flow = flow or Flow(here, options, order, source=Held(beyond=beyond))
+            flow = flow or Flow(here, options, order, source=Held(beyond=beyond, order=order))
             if position == NUMBERS:
                 flow.take_number(data.as_py())
             else:

@@ -107,7 +107,7 @@ class _Stream:
     """
 
     def __init__(self, given: Range, part: Slice, links: LinkLayers) -> None:
-        self.given = Given(shown(given.path), given.stamp.size, given.id)
+        self.given = Given(shown(given.path), given.stamp.size, given.id, base=given.base)
         self.keys: Ints = np.empty(0, np.int64)
         self.passed = 0
         """Size, in the merged file, of the skipped records before the slice and the interface block before them."""

@@ -15,7 +15,7 @@ from kproxy.captures.keys import Flow, Flows, flow_id, split_address
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.read.facts import Facts, Position, Then
 from kproxy.captures.tables.records import record_rows
-from kproxy.captures.tables.rows import Drafter, Row
+from kproxy.captures.tables.rows import Drafter, Place, Row
 from kproxy.captures.tables.schema import RECORDS
 from kproxy.decoders.exchange import Connection, Exchange, Frame, Health, Status
 from kproxy.decoders.schema import Definitions
@@ -139,9 +139,9 @@ class Opener:
         batch_limit: int | None = None,
     ) -> None:
         """`tables` are the names of the wanted tables; `batch_limit` is as for captures.tables.carried.parts."""
-        self._source = source = _Moved(source)
+        self._source = source = _Moved(source, order)
         self._then = Then(facts, (0, 0, 0))
-        self._drafter = _PackedDrafter(order.capture, source, definitions, order.where, tables, Health(), batch_limit)
+        self._drafter = _PackedDrafter(order.capture, source, definitions, source.where, tables, Health(), batch_limit)
         reader: Any = SimpleNamespace(source=source, definitions=definitions, precision=PRECISION, health=Health())
         self._records = RecordLines(reader, View(knowledge=self._then)) if RECORDS.name in tables else None
 
@@ -161,8 +161,9 @@ class Opener:
 class _Moved:
     """Reads frames of packed exchanges from a source, in which their bytes may have other addresses."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, order: Order) -> None:
         self._source = source
+        self._order = order
         self._places: list[tuple[int, int]] = []
         """Pairs (address of a span, distance to its address in the source), in descending order."""
 
@@ -173,11 +174,18 @@ class _Moved:
             places = zip((at for at, _ in _spans(packed.exchange)), packed.moved, strict=True)
             self._places = sorted(places, reverse=True)
 
+    def where(self, address: int) -> Place:
+        """The Place of a byte of the exchange; in merged files, that in the byte's own file."""
+        place = self._order.where(address)
+        return place if place.id is not None else place._replace(id=self._order.merged_id(self._real(address)))
+
+    def _real(self, address: int) -> int:
+        """The address at which the source has a byte of the exchange."""
+        return address + next((by for at, by in self._places if at <= address), 0)
+
     def read(self, start: int, end: int) -> bytes | memoryview:
-        for at, by in self._places:
-            if at <= start:
-                return self._source.read(start + by, end + by)
-        return self._source.read(start, end)
+        real = self._real(start)
+        return self._source.read(real, real + end - start)
 
 
 class _PackedDrafter(Drafter):

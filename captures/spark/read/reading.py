@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +21,7 @@ from kproxy.captures.errors import CaptureError, FormatError
 from kproxy.captures.formats import detect
 from kproxy.captures.formats.link import LinkLayers
 from kproxy.captures.formats.records import Records, Walker
-from kproxy.captures.keys import file_id, flow_id
+from kproxy.captures.keys import file_id
 from kproxy.captures.ports import Ports
 from kproxy.captures.source import AND, FileSource
 from kproxy.captures.spark.plan import files
@@ -31,8 +30,9 @@ from kproxy.captures.spark.plan.slices import Slice
 from kproxy.captures.spark.plan.splits import WIDE, Split
 from kproxy.captures.spark.read.merging import Merging, merged_sizes
 from kproxy.captures.spark.session.uncompiled import compiled
+from kproxy.captures.tables.flows import flow_of
 from kproxy.captures.tally import Tally
-from kproxy.captures.tcp.packets import Ints, Mask, Packets, endpoints, ports
+from kproxy.captures.tcp.packets import Ints, Mask, Packets, ports
 
 BATCH: Final = 4096
 """Maximum number of packets in a batch of rows."""
@@ -68,9 +68,10 @@ the split up to the segment. `length` is the segment's size on the wire, `payloa
 class Segments:
     """Some segments of a split, with the columns of SEGMENTS; `flows` are the flow_ids of their directions.
 
-    `real` are the addresses at which their payload is read: in a slice those in their own files, otherwise those of the
-    packets. The bytes of `view` have the addresses from `base` on; a slice has none. They remain valid if `stays` is
-    true, otherwise only until the next segments are read.
+    `real` are addresses in the ranges of addresses that stand for the segments' own files: in a slice those at which
+    their payload is read. They are those of the packets if files were not merged. The bytes of `view` have the
+    addresses from `base` on; a slice has none. They remain valid if `stays` is true, otherwise only until the next
+    segments are read.
     """
 
     packets: Packets
@@ -229,12 +230,14 @@ def _records(split: Split, walker: Walker, held: files.Mapped, wanted: Ports | N
 def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[Segments | Summary]:
     links = LinkLayers()
     index = 0
+    bases = iter(split.bases)
     while index < len(source.parts):
         part = source.parts[index]
         base = split.base + part.base
         summary = Summary(split.number, split.base // WIDE, part.name, base, part.size, base, base, 0)
         reading = _Reading(summary, links, wanted, dict(links.unread))
         tally = Tally(part.given) if part.merged else None
+        moves = None if tally is None else _moves(tally, bases, base)
         walker: Walker | None = None
         try:
             while True:
@@ -245,9 +248,11 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
                 if records is not None and walker is not None:
                     reading.take_times(records.time)
                     which, packets = links.numbered(view, records, base)
-                    if tally is not None:
-                        tally.count(walker, view, records, which, packets.time, links.unknown)
-                    yield from reading.segments(view, base, packets, stays=False)
+                    real = None
+                    if tally is not None and moves is not None:
+                        its = tally.count(walker, view, records, which, packets.time, links.unknown)
+                        real = packets.at + moves[its]
+                    yield from reading.segments(view, base, packets, stays=False, real=real)
                 elif part.final:
                     break
                 else:
@@ -268,6 +273,15 @@ def _whole(split: Split, source: FileSource, wanted: Ports | None) -> Iterator[S
         summary.id = None if summary.given else file_id(source, part)
         yield reading.finished(walker)
         index += 1
+
+
+def _moves(tally: Tally, bases: Iterator[int], base: int) -> Ints:
+    """The distance of each merged file's addresses from those in the merged file, which begin at `base`; then 0, for
+    packets of an unknown file.
+    """
+    for one, its in zip(tally.files, bases, strict=False):
+        one.base = its
+    return np.array([*(base if one.base is None else one.base for one in tally.files), base], np.int64) - base
 
 
 @dataclass(slots=True)
@@ -305,9 +319,9 @@ class _Reading:
     def segments(
         self, view: memoryview, base: int, packets: Packets, *, stays: bool, real: Ints | None = None
     ) -> Iterator[Segments]:
-        """Those segments in a batch of packets that are wanted; `real` are their addresses in their own files.
+        """Those segments in a batch of packets that are wanted.
 
-        `view`, `base` and `stays` are as in Segments.
+        `real` (None: the packets' addresses), `view`, `base` and `stays` are as in Segments.
         """
         summary, count = self.summary, len(packets)
         if not count:
@@ -320,7 +334,7 @@ class _Reading:
             summary.first_segment = int(packets.time[0])
         summary.last_segment = int(packets.time[-1])
         summary.segments += count
-        flows = np.array([_flow(key) for key in packets.directions], np.int64)
+        flows = np.array([flow_of(key) for key in packets.directions], np.int64)
         real = packets.at if real is None else real
         found = Segments(packets, flows, position, reached, clock, real, view, base, stays)
         if self.wanted is not None:
@@ -338,11 +352,6 @@ class _Reading:
         self.summary.untimed = 0 if walker is None else walker.untimed
         self.summary.compiled = compiled()
         return self.summary
-
-
-@lru_cache(1 << 16)
-def _flow(key: bytes) -> int:
-    return flow_id(*endpoints(key))
 
 
 def summaries(batch: Any) -> list[Summary]:

@@ -77,16 +77,6 @@ def test_a_problem_is_in_the_file_where_it_was_found(tmp_path: Path) -> None:
     assert {row["capture_id"] for row in problems} == {alone(paths[1])["capture_id"]}
 
 
-def test_files_of_the_same_time_are_read_as_one(tmp_path: Path) -> None:
-    paths = [files.write(tmp_path / f"{n}.pcap", files.pcap(PACKETS[n::2])) for n in range(2)]
-    found = both(paths)
-    (reading,) = {row["source_id"] for table in ALL for row in rows(found, table)}
-    assert {row["capture_id"] for row in rows(found, "captures")} == {alone(path)["capture_id"] for path in paths}
-    for table in set(ALL) - {"captures"}:
-        assert {row["capture_id"] for row in rows(found, table)} <= {None}, table
-    assert reading
-
-
 def test_a_file_whose_tls_is_decrypted(tmp_path: Path) -> None:
     wire = Wire(tmp_path, TestCa(tmp_path, "ca").leaf("broker", "localhost"))
     spoken(wire, conversation())
@@ -96,3 +86,15 @@ def test_a_file_whose_tls_is_decrypted(tmp_path: Path) -> None:
     held = {table: {row["capture_id"] for row in rows(found, table)} for table in ("captures", "flows", "exchanges")}
     assert set(map(frozenset, held.values())) == {frozenset({alone(path)["capture_id"]})}
     assert {row["source_id"] for row in rows(found, "exchanges")} != held["exchanges"]
+
+
+def test_several_files_whose_tls_is_decrypted(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, TestCa(tmp_path, "ca").leaf("broker", "localhost"))
+    spoken(wire, conversation())
+    half = len(wire.packets) // 2
+    paths = [captured(tmp_path / f"{n}.pcap", wire.packets[n * half :][: half + n]) for n in range(2)]
+    log = files.write(tmp_path / "keys.log", wire.log.read_bytes())
+    found = both(paths, "--keylog", str(log), secrets=read_secrets(log))
+    assert {row["capture_id"] for row in rows(found, "captures")} == {alone(path)["capture_id"] for path in paths}
+    for table in ("flows", "exchanges"):
+        assert [row["capture_id"] for row in rows(found, table)].count(None) == len(rows(found, table)) > 0
