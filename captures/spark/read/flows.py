@@ -264,17 +264,15 @@ class Held(FileSource):
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         i = bisect_right(self._starts, start) - 1
+        found: bytes | memoryview = b""
         if i >= 0:
             offset = start - self._starts[i]
-            found: memoryview = self._payloads[i][offset : offset + end - start]
-            if self.beyond is None or len(found) == end - start:
-                return found
-            more = self.beyond.read(start, end)
-            return more if len(more) > len(found) else found
-        if self.beyond is None:
-            return b""
+            found = self._payloads[i][offset : offset + end - start]
+        if self.beyond is None or len(found) == end - start:
+            return found
         real = self._moved(start) if self._reached else start
-        return self.beyond.read(real, real + end - start)
+        more = self.beyond.read(real, real + end - start)
+        return more if len(more) > len(found) else found
 
 
 Progress: TypeAlias = "tuple[list[tuple[int, Exchange]], Done]"

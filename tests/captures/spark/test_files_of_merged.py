@@ -235,6 +235,33 @@ def test_a_problem_where_no_file_has_the_connection(count: int, tmp_path: Path) 
     assert_same(streamed([paths[:count], paths[count:]])[-1], found)
 
 
+def test_a_connection_goes_on_in_slices(tmp_path: Path) -> None:
+    """One task merges the first two files and sends their bytes; those of the other two are read by address.
+
+    An exchange crosses from the second file of the first two to the others.
+    """
+    talk = Talk()
+    both = [*talk.opening, talk.send(0, b"")]
+    for number in range(1, 9):
+        both += [talk.send(0, find_coordinator(number)), talk.send(1, response(number, COORDINATOR))]
+    parts = [
+        part
+        for taken in (spread(both[:8], START), spread(both[8:], START + 99 * SECOND))
+        for part in in_turns(taken, 2)
+    ]
+    paths = written(tmp_path, parts)
+    paths[0] = packed(paths[0])
+    found = exported(paths)
+    _, planned, _ = local.ordered(plan(paths, SIZE), SIZE)
+    assert [split.slice is not None for split in planned.splits] == [False, True]
+    made = local.of_plan(planned, Options(tuple(TABLES)), size=SIZE)
+    assert_same({name: counted(made[name].to_pylist()) for name in TABLES}, found)
+    assert [row["capture_id"] for row in sorted(rows(found, "exchanges"), key=lambda row: row["exchange"])] == [
+        alone(paths[number])["capture_id"] for number in (1, 1, 1, 3, 3, 3, 3, 3)
+    ]
+    assert_same(streamed([paths[:2], paths[2:]])[-1], found)
+
+
 def spread(frames: Sequence[bytes], begin: int) -> list[files.Packet]:
     """Frames with times a second apart."""
     return [(begin + number * SECOND, frame) for number, frame in enumerate(frames)]
