@@ -78,7 +78,7 @@ class Frame:
     @property
     def captured(self) -> int:
         """Number of the frame's bytes that the capture holds."""
-        return self.length - self.missing
+        return self.size + 4 - self.missing
 
     def data(self, source: Source) -> bytes | memoryview:
         """The frame's bytes from the source, its length field included."""
@@ -124,7 +124,8 @@ class Exchange:
     @property
     def size(self) -> int:
         """Sum of the frames' length fields, in bytes."""
-        return sum(frame.size for frame in (self.request, self.response) if frame is not None)
+        asked = 0 if self.request is None else self.request.size
+        return asked if self.response is None else asked + self.response.size
 
     @property
     def latency_ns(self) -> int | None:

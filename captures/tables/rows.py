@@ -364,11 +364,11 @@ class Sketcher:
         if response is not None:
             begin = first = response.first_time
             last, size = response.time, response.length
-            held = response.captured
+            held = size - response.missing
         if request is not None:
             begin = asked_first = request.first_time
             asked_last, asked_bytes = request.time, request.length
-            asked_held = request.captured
+            asked_held = asked_bytes - request.missing
         if bodies is None:
             said, problems, state = _NO_BODIES, item.problems, item.status
         else:

@@ -72,14 +72,19 @@ def pack(
     Nearly all exchanges are packed without pickle, with times and addresses relative to the first frame's, because all
     of them are shuffled.
     """
-    moved = [] if real is None else [real(at) - at for at, _ in _spans(exchange)]
-    frame = exchange.request or exchange.response
+    moved = () if real is None else tuple(real(at) - at for at, _ in _spans(exchange))
+    request, response = exchange.request, exchange.response
+    frame = request or response
     rare = exchange.problems or exchange.session is not None or exchange.end is not None
     if frame is None or not frame.spans or rare:
         return pickle.dumps(Packed(exchange, epoch, software, found, moved), pickle.HIGHEST_PROTOCOL)
     time, at = frame.first_time, frame.spans[0][0]
-    frames = [None if one is None else _relative(one, time, at) for one in (exchange.request, exchange.response)]
-    row = time, at, _connection(exchange.connection), _exchange(exchange), *frames, epoch, software, found, moved
+    row = (
+        time, at, _connection(exchange.connection), _exchange(exchange),
+        None if request is None else _relative(request, time, at),
+        None if response is None else _relative(response, time, at),
+        epoch, software, found, moved,
+    )  # fmt: skip
     return marshal.dumps(row, _VERSION)
 
 
@@ -100,30 +105,31 @@ def unpack(packed: bytes) -> Packed:
 
 
 def _relative(frame: Frame, time: int, at: int) -> tuple[Any, ...]:
-    """A frame as a tuple, with times relative to `time` and addresses relative to `at`; each span is relative to the
-    end of the span before.
+    """A frame as a tuple, with times relative to `time`; the first span is relative to `at`, each further one and the
+    frame's last byte to the end of the span before.
     """
-    last = at
     spans: list[int] = []
     for start, length in frame.spans:
-        spans += [start - last, length]
-        last = start + length
+        spans.append(start - at)
+        spans.append(length)
+        at = start + length
     return (
-        int(frame.side), frame.stream_offset, frame.size, frame.first_time - time, frame.time - time, frame.at - at,
-        spans, list(frame.comments), frame.missing,
+        int(frame.side), frame.stream_offset, frame.size, frame.first_time - time, frame.time - time, spans,
+        frame.at - at, frame.comments and list(frame.comments), frame.missing,
     )  # fmt: skip
 
 
 def _frame(row: tuple[Any, ...], time: int, at: int) -> Frame:
     """The frame from the row that `_relative` returned."""
-    side, offset, size, first, last, end, relative, comments, missing = row
-    begin = at
+    side, offset, size, first, last, relative, end, comments, missing = row
     spans: list[tuple[int, int]] = []
-    for i in range(0, len(relative), 2):
-        begin += relative[i]
-        spans.append((begin, relative[i + 1]))
-        begin += relative[i + 1]
-    return Frame(_SIDES[side], offset, size, first + time, last + time, end + at, spans, comments, missing)
+    numbers = iter(relative)
+    for start in numbers:
+        length = next(numbers)
+        at += start
+        spans.append((at, length))
+        at += length
+    return Frame(_SIDES[side], offset, size, first + time, last + time, at + end, spans, comments, missing)
 
 
 class Opener:
@@ -166,13 +172,16 @@ class _Moved:
         self._order = order
         self._places: list[tuple[int, int]] = []
         """Pairs (address of a span, distance to its address in the source), in descending order."""
+        self.read: Callable[[int, int], bytes | memoryview] = source.read
 
     def use(self, packed: Packed) -> None:
         """Read from this exchange next."""
         self._places = []
+        self.read = self._source.read
         if packed.moved:
             places = zip((at for at, _ in _spans(packed.exchange)), packed.moved, strict=True)
             self._places = sorted(places, reverse=True)
+            self.read = self._moved
 
     def where(self, address: int) -> Place:
         """The Place of a byte of the exchange; in merged files, that in the byte's own file."""
@@ -183,7 +192,7 @@ class _Moved:
         """The address at which the source has a byte of the exchange."""
         return address + next((by for at, by in self._places if at <= address), 0)
 
-    def read(self, start: int, end: int) -> bytes | memoryview:
+    def _moved(self, start: int, end: int) -> bytes | memoryview:
         real = self._real(start)
         return self._source.read(real, real + end - start)
 
