@@ -16,7 +16,6 @@ from kproxy.captures.spark.read.flows import MADE, Options
 from kproxy.captures.spark.read.reading import read
 from kproxy.captures.spark.session import uncompiled
 from kproxy.captures.spark.shares import DIVISIBLE, WHOLE, Share, divided
-from kproxy.captures.spark.write.parts import unfolded
 from kproxy.captures.tls.keylog import Secrets
 
 SUMMARY: Final = "summary"
@@ -75,9 +74,8 @@ class CaptureReader(DataSourceReader):
         planned = share.plan or plan([share.path], WHOLE, secrets=self.secrets)
         options = replace(self.options, ranges=share.ranges)
         if view in MADE:
-            for _, batch in unfolded(local.closed(planned, options, [view], size=WHOLE), [view]):
-                if batch.num_rows:
-                    yield batch
+            for _, batch in local.rows(planned, options, [view], size=WHOLE):
+                yield batch
         else:
             yield from local.of_plan(planned, options, size=WHOLE)[view].to_batches()
 

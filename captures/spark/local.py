@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from kproxy.captures.ports import Ports
 from kproxy.captures.spark.follow import finding_states
-from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.follow.carry import Carry
 from kproxy.captures.spark.follow.flow_states import carried, state_rows
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import SPLIT_SIZE, Plan, plan
 from kproxy.captures.spark.read import events, parcels, reading
 from kproxy.captures.spark.read.addressed import Addressed
-from kproxy.captures.spark.read.closing import CLOSED, Closer, Counting, Numbers
+from kproxy.captures.spark.read.closing import Closer, Counting, Numbers
 from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import Facts, LearnedFact, learned_facts
 from kproxy.captures.spark.read.flows import FINAL, ITEMS, MADE, SORTED, Options, is_item, items
@@ -49,19 +49,19 @@ def of_plan(planned: Plan, options: Options, *, size: int = SPLIT_SIZE) -> dict[
     """The tables of a plan by name, as pyarrow tables; the plan is corrected where its splits report trouble."""
     made = _drafted(planned, options, size)
     options = made.options
-    found = _tables(pa.Table.from_batches(made.closed(MADE), CLOSED), options)
+    found = _tables(made.rows(MADE), options)
     if options.findings:
         batch = _folded(made.batches, Fold(options, decrypted=made.plan.decrypted), made.plan.capture)
-        found[FINDINGS.name] = unfolded(pa.chunked_array([batch.column(FINDINGS.name)]), FINDINGS.name)
+        found[FINDINGS.name] = _findings(batch)
     return found | _captures(made.order, options)
 
 
-def closed(planned: Plan, options: Options, names: Sequence[str], *, size: int = SPLIT_SIZE) -> Iterator[Any]:
-    """The items of a plan with their rows of the tables `names`, as batches of captures.spark.read.closing.CLOSED.
+def rows(planned: Plan, options: Options, names: Sequence[str], *, size: int = SPLIT_SIZE) -> Iterator[tuple[str, Any]]:
+    """(table's name, batch of its rows) for the tables `names` of a plan, among captures.spark.read.flows.MADE.
 
-    Stage 3 makes the rows of a batch when it is asked for. `names` are among captures.spark.read.flows.MADE.
+    Stage 3 makes the rows of a batch when it is asked for.
     """
-    return _drafted(planned, options, size).closed(names)
+    return _drafted(planned, options, size).rows(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class _Drafted:
     options: Options
     batches: list[Any]
 
-    def closed(self, names: Sequence[str]) -> Iterator[Any]:
+    def rows(self, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
         """The result of stage 3, made as it is asked for."""
         closer = _closer(self.batches, self.options, Carry(), self.order, self.addressed)
-        return closer.close(_items(self.batches), names)
+        return closer.rows(_items(self.batches), names)
 
 
 def _drafted(planned: Plan, options: Options, size: int) -> _Drafted:
@@ -152,21 +152,23 @@ def batch(
         for number, state in zip(each.column("flow_id").to_pylist(), each.column("state").to_pylist(), strict=True)
         if state is not None and number is not None
     }
-    rows = _items(made)
-    closed = pa.Table.from_batches(_closer(made, options, carry, order).close(rows), CLOSED)
-    final = pc.equal(closed.column("standing"), FINAL)
+    rows, numbers = _items(made), Numbers.of(_counts(made), carry.counts)
+    final, open_ = (
+        _tables(_closer(made, options, carry, order).rows(rows, final=final), options) for final in (True, False)
+    )
+    open_ |= _captures(order, options)
+    places = (place for batch in Counting(numbers).places(rows) for place in batch.to_pylist())
     facts = _learned(each.filter(pc.equal(each.column("standing"), FINAL)) for each in rows)
-    open_ = _tables(closed.filter(pc.invert(final)), options) | _captures(order, options)
     if options.findings:
         final_rows = [each.filter(pc.equal(each.column("standing"), FINAL)) for each in made]
         found = _folded(made, finding_states.load(findings, options), order.capture)
-        open_[FINDINGS.name] = unfolded(pa.chunked_array([found.column(FINDINGS.name)]), FINDINGS.name)
+        open_[FINDINGS.name] = _findings(found)
         continued = _folded(final_rows, finding_states.load(findings, options), order.capture, finding_states.dump)
         findings = continued.column("state")[0].as_py()
     return Batch(
-        _tables(closed.filter(final), options),
+        final,
         open_,
-        carry.after(order, facts, closed.select(NUMBERED_AS).to_pylist()),
+        carry.after(order, facts, places),
         left,
         findings,
     )
@@ -178,6 +180,11 @@ def _folded(made: Iterable[Any], fold: Fold, capture: str, leave: Callable[[Fold
     in_order = shuffled(rows, pa.schema([ITEMS.field(name) for name in events.COLUMNS]), events.ORDER)
     (batch,) = folded(in_order, fold, capture, leave)
     return batch
+
+
+def _findings(found: Any) -> Any:
+    """The rows of the table findings in a batch of FOUND, as a pyarrow table."""
+    return pa.Table.from_struct_array(found.column(FINDINGS.name).flatten())
 
 
 def _closer(
@@ -198,8 +205,11 @@ def _counts(made: Iterable[Any]) -> Iterator[tuple[str, int, int]]:
     return Digest.of(chain.from_iterable(states)).counted
 
 
-def _tables(closed: Any, options: Options) -> dict[str, Any]:
-    return {name: unfolded(closed.column(name), name) for name in MADE if name in options.tables}
+def _tables(rows: Iterable[tuple[str, Any]], options: Options) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {name: [] for name in MADE if name in options.tables}
+    for name, batch in rows:
+        found[name].append(batch)
+    return {name: pa.Table.from_batches(batches, arrow.schema(TABLES[name])) for name, batches in found.items()}
 
 
 def _captures(order: Order, options: Options) -> dict[str, Any]:
@@ -213,10 +223,3 @@ def shuffled(batches: Iterable[Any], schema: Any, by: Sequence[str]) -> list[Any
     table = pa.Table.from_batches(batches, schema)
     keys = [(name, "ascending") for name in by]
     return list(table.take(pa.compute.sort_indices(table, keys)).to_batches(max_chunksize=AT_ONCE))
-
-
-def unfolded(column: Any, name: str) -> Any:
-    """The rows of the table `name` in a column of lists of rows, as a pyarrow table."""
-    rows: Iterator[Any] = (chunk.flatten() for chunk in column.chunks)
-    schema = arrow.schema(TABLES[name])
-    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in rows], schema)

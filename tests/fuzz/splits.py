@@ -20,7 +20,6 @@ from kproxy.captures.spark.plan.splits import Plan
 from kproxy.captures.spark.read import flows, parcels
 from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.spark.shares import DIVISIBLE
-from kproxy.captures.spark.write.parts import unfolded
 from kproxy.captures.tables.schema import WITHOUT_BODIES
 from tests.captures import files, traffic
 from tests.captures.spark.comparing import TABLES, Rows, assert_same, counted, exported
@@ -69,7 +68,7 @@ def _shared(planned: Plan, options: Options, random: Random) -> Rows:
     rows: dict[str, list[Any]] = {name: [] for name in names}
     with patch.object(flows, "GRANULE", granule):
         for begin, end in pairwise([0, *borders, 1 << 62]):
-            closed = local.closed(planned, replace(options, ranges=range(begin, end)), names, size=1 << 40)
-            for name, batch in unfolded(closed, names):
+            ours = replace(options, ranges=range(begin, end))
+            for name, batch in local.rows(planned, ours, names, size=1 << 40):
                 rows[name] += batch.to_pylist()
     return {name: counted(found) for name, found in rows.items()}

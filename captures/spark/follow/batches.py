@@ -14,14 +14,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kproxy.captures.errors import CaptureError
 from kproxy.captures.spark import job
-from kproxy.captures.spark.follow.carry import NUMBERED_AS, Carry
+from kproxy.captures.spark.follow.carry import Carry
 from kproxy.captures.spark.follow.finding_states import dump, load
 from kproxy.captures.spark.follow.flow_states import STATE_KIND, carried
 from kproxy.captures.spark.follow.state import StateError
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE, plan
 from kproxy.captures.spark.read.bundles import unbundled
-from kproxy.captures.spark.read.closing import CLOSED, Closer, Numbers
+from kproxy.captures.spark.read.closing import PLACES, Closer, Counting, Numbers
 from kproxy.captures.spark.read.facts import Facts
 from kproxy.captures.spark.read.flows import FINAL, Options
 from kproxy.captures.spark.read.folding import Fold, folded
@@ -101,25 +101,22 @@ def make(
     numbers = Numbers.of(digest.counted, carry.counts)
     for_good = job.learned(digest, drafted)
     facts = Facts([*carry.facts, *for_good, *job.learned(digest, drafted, final=False)])
-    closed = job.kept(
-        mapped(
-            job.bundles(drafted).repartition(count, "range").sortWithinPartitions("range"),
-            lambda rows: Closer(options, facts, numbers, order).close(unbundled(rows)),
-            CLOSED,
-        )
-    )
-    places = (row.asDict() for row in closed.where("kind != 'problem'").select(*NUMBERED_AS).toLocalIterator())
-    after = carry.after(order, for_good, places)
+    in_order = job.kept(job.bundles(drafted).repartition(count, "range").sortWithinPartitions("range"))
+    places = mapped(in_order, lambda rows: Counting(numbers).places(unbundled(rows)), PLACES)
+    counted = (row.asDict() for row in places.where("kind != 'problem'").toLocalIterator())
+    after = carry.after(order, for_good, counted)
     left = drafted.where(f.col("kind") == STATE_KIND).select(*_STATES)
-    standing = f.col("standing")
-    open_, kept = [parts.items(closed.where(standing != FINAL))], [sent, drafted, closed]
+    final, presumed = (
+        parts.unclosed(in_order, lambda: Closer(options, facts, numbers, order), final=final) for final in (True, False)
+    )
+    open_, kept = [presumed], [sent, drafted, in_order]
     if options.findings:
         found, continued = _found(drafted, options, order.capture, states)
         open_.append(parts.findings(found))
         kept += {found, continued}
         left = left.unionByName(continued.select(f.lit(None).cast("bigint").alias("flow_id"), "state"))
     return Batch(
-        parts.items(closed.where(standing == FINAL)), open_, _of_files(after, order), after, left, kept,
+        final, open_, _of_files(after, order), after, left, kept,
         of_batch.errors,
     )  # fmt: skip
 

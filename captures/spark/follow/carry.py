@@ -9,15 +9,12 @@ from typing import Any, Final
 
 from kproxy.captures.spark.plan.order import Order, Summary
 from kproxy.captures.spark.plan.splits import WIDE
-from kproxy.captures.spark.read.closing import PLACE
 from kproxy.captures.spark.read.facts import LearnedFact
 from kproxy.captures.spark.read.flows import COUNTED, OPEN, PRESUMED, Beginning
 
 Late = tuple[str, int]
 """(path of a file, time of its first packet in nanoseconds since the epoch)."""
 SCHEMA: Final = "kproxy.carry/3"
-NUMBERED_AS: Final = [*PLACE, "number"]
-"""Columns of items (captures.spark.read.closing.CLOSED) from which `Carry.after` learns the numbers in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Carry:
     def after(self, order: Order, facts: Iterable[LearnedFact], items: Iterable[Mapping[str, Any]]) -> Carry:
         """The state that a batch leaves to the next one. `order` covers all files read up to the end of the batch.
 
-        `facts` are those in the batch's final items, `items` the columns NUMBERED_AS of all its items.
+        `facts` are those in the batch's final items; `items` are all its items (captures.spark.read.closing.PLACES).
         """
         latest = {one[:2]: one for one in sorted((*self.facts, *facts), key=lambda one: one[3])}
         numbers: dict[Beginning, int] = {}

@@ -11,12 +11,13 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kproxy.captures.spark.plan.order import Order
 from kproxy.captures.spark.read.addressed import Addressed
 from kproxy.captures.spark.read.asking import numbered
 from kproxy.captures.spark.read.facts import Facts, Position, Then
-from kproxy.captures.spark.read.flows import COUNTED, ITEMS, MADE, Held, Open, Options, nested, records_of
+from kproxy.captures.spark.read.flows import COUNTED, FINAL, ITEMS, MADE, Held, Open, Options, records_of
 from kproxy.captures.spark.read.opening import Opener, Packed, unpack
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.rows import Row
@@ -28,9 +29,12 @@ _EXCHANGE, _BROKER_IP, _BROKER_PORT, _BROKER_ID = map(
 )
 _CONNECTION: Final = FLOWS.index("connection")
 BYTES_AT_ONCE: Final = 8 << 20
-"""The items of a batch are closed in groups; a group ends once its frames have this many bytes."""
+"""Number of bytes of frames whose rows become columns together; fewer if a batch of items ends before."""
 _NONE: Final[Mapping[str, int]] = {}
 _NO_ROWS: Final[Mapping[str, list[Row]]] = {}
+_NUMBER: Final = ITEMS.get_field_index("number")
+PLACES: Final = pa.schema([ITEMS.field(name) for name in ("standing", "kind", "started", "born", "rank", "number")])
+"""What of an item tells its number to the next batch of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +87,20 @@ class Counting:
                 found.append(counted[counts_as])
         return found
 
+    def numbered(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of items with their numbers in the column `number`."""
+        for batch in batches:
+            yield batch.set_column(_NUMBER, ITEMS.field(_NUMBER), pa.array(self.of(batch), pa.int64()))
+
+    def places(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of PLACES, of all items."""
+        return (batch.select(PLACES.names) for batch in self.numbered(batches))
+
     def rows(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The numbers of items, as rows that captures.spark.read.asking.numbered makes."""
-        for batch in batches:
-            given = zip(
-                *(batch.column(name).to_pylist() for name in ("flow_id", "kind", "started", "born", "rank")),
-                self.of(batch), strict=True,
-            )  # fmt: skip
+        for batch in self.numbered(batches):
+            names = ("flow_id", "kind", "started", "born", "rank", "number")
+            given = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
             yield numbered((flow, COUNTED[kind], *rest) for flow, kind, *rest in given if kind in COUNTED)
 
 
@@ -109,51 +120,69 @@ class Closer:
         self._counting = Counting(numbers)
         self._nodes = facts.nodes
 
-    def close(self, batches: Iterable[Any], names: Sequence[str] = MADE) -> Iterator[Any]:
-        """Batches of CLOSED: the items with all their rows; those of tables that are not in `names` are left out."""
-        names = [name for name in MADE if name in names]
-        for batch in batches:
-            packed = [None if data is None else unpack(data) for data in batch.column("packed").to_pylist()]
-            start = size = 0
-            for index, each in enumerate(packed):
-                size += 0 if each is None else each.exchange.size
-                if size >= BYTES_AT_ONCE or index == len(packed) - 1:
-                    end = index + 1
-                    yield self._closed(batch.slice(start, end - start), packed[start:end], names)
-                    start, size = end, 0
+    def rows(
+        self, batches: Iterable[Any], names: Sequence[str] = MADE, *, final: bool | None = None
+    ) -> Iterator[tuple[str, Any]]:
+        """(table's name, batch of its rows) for the wanted tables that are in `names`, from batches of ITEMS.
 
-    def _closed(self, batch: Any, packed: Sequence[Packed | None], names: Sequence[str]) -> Any:
-        numbers, rows = self._rows(batch, packed)
-        wanted, nothing = self._options.tables, [None] * len(rows)
-        closed = {name: nested(name, [one.get(name) for one in rows] if name in wanted else nothing) for name in names}
-        closed |= {name: batch.column(name) for name in PLACE} | {"number": pa.array(numbers, pa.int64())}
-        schema = pa.schema([field for field in CLOSED if field.name in closed])
-        return pa.record_batch([closed[name] for name in schema.names], schema=schema)
+        With `final`, only items that are final, or are not, have rows.
+        """
+        wanted = [name for name in MADE if name in names and name in self._options.tables]
+        held: dict[str, list[Row]] = {name: [] for name in wanted}
+        for batch in self._counting.numbered(batches):
+            size = 0
+            for made, more in self._made(batch if final is None else _standing(batch, final=final)):
+                for name in wanted:
+                    held[name] += made.get(name, ())
+                size += more
+                if size >= BYTES_AT_ONCE:
+                    yield from _columns(held)
+                    size = 0
+            yield from _columns(held)
 
-    def _rows(self, batch: Any, packed: Sequence[Packed | None]) -> tuple[list[int], list[Mapping[str, list[Any]]]]:
-        """(numbers of the items in a batch, their rows by table)."""
-        positions = list(zip(*(batch.column(name).to_pylist() for name in ("done", "born", "nth")), strict=True))
-        numbers = self._counting.of(batch)
-        rows: list[Mapping[str, list[Any]]] = [
-            _NO_ROWS if data is None else pickle.loads(data)  # noqa: S301  # our own
-            for data in batch.column("rows").to_pylist()
-        ]
-        for index, data in enumerate(batch.column("open").to_pylist()):
-            if data is not None:
-                rows[index] = rows_of(pickle.loads(data), positions[index], self._facts, self._options)  # noqa: S301  # our own
+    def _made(self, batch: Any) -> Iterator[tuple[Mapping[str, list[Any]], int]]:
+        """(rows by table, size of the frames that were read for them) of each item."""
+        columns = (batch.column(name).to_pylist() for name in ("rows", "open", "number", "done", "born", "nth"))
+        # An exchange is unpacked, used and forgotten before the next one, which then gets the same memory.
+        packed: Iterator[Packed | None] = map(_unpacked, batch.column("packed").to_pylist())
         if self._source.remote:
-            self._source.need(span for one in packed if one is not None for span in one.spans)
-        for index, one in enumerate(packed):
-            if one is not None:
-                rows[index] = self._opener.rows(one, positions[index])
-        for made, number, position in zip(rows, numbers, positions, strict=True):
-            for row in made.get(EXCHANGES.name, ()):
-                row[_EXCHANGE] = number
-                if self._nodes:
-                    row[_BROKER_ID] = self._node(row[_BROKER_IP], row[_BROKER_PORT], position)
-            for row in made.get(FLOWS.name, ()):
-                row[_CONNECTION] = number
-        return numbers, rows
+            packed = self._fetched(packed)
+        for one, rows, opened, number, *position in zip(packed, *columns, strict=True):
+            yield self._rows(one, rows, opened, number, tuple(position)), _size(one)
+
+    def _fetched(self, packed: Iterable[Packed | None]) -> Iterator[Packed | None]:
+        """The same exchanges, with their bytes fetched in few requests."""
+        held: list[Packed | None] = []
+        size = 0
+        for one in packed:
+            held.append(one)
+            size += _size(one)
+            if size >= BYTES_AT_ONCE:
+                yield from self._fetch(held)
+                held, size = [], 0
+        yield from self._fetch(held)
+
+    def _fetch(self, some: list[Packed | None]) -> list[Packed | None]:
+        self._source.need(span for one in some if one is not None for span in one.spans)
+        return some
+
+    def _rows(
+        self, one: Packed | None, rows: bytes | None, opened: bytes | None, number: int, position: Position
+    ) -> Mapping[str, list[Any]]:
+        """The rows of an item by table."""
+        if one is not None:
+            made: Mapping[str, list[Any]] = self._opener.rows(one, position)
+        elif opened is not None:
+            made = rows_of(pickle.loads(opened), position, self._facts, self._options)  # noqa: S301  # our own
+        else:
+            made = _NO_ROWS if rows is None else pickle.loads(rows)  # noqa: S301  # our own
+        for row in made.get(EXCHANGES.name, ()):
+            row[_EXCHANGE] = number
+            if self._nodes:
+                row[_BROKER_ID] = self._node(row[_BROKER_IP], row[_BROKER_PORT], position)
+        for row in made.get(FLOWS.name, ()):
+            row[_CONNECTION] = number
+        return made
 
     def _node(self, host: str, port: int, position: Position) -> int | None:
         """The node id of a broker that was known at a position."""
@@ -176,9 +205,23 @@ def rows_of(opened: Open, position: Position, facts: Facts, options: Options) ->
     return rows
 
 
-PLACE: Final = ("standing", "kind", "started", "born", "rank")
-CLOSED: Final = pa.schema([
-    *(ITEMS.field(name) for name in PLACE), ("number", pa.int64()),
-    *((name, pa.list_(pa.struct(list(arrow.schema(TABLES[name]))))) for name in MADE),
-])  # fmt: skip
-"""The result of closing: for each item its identity, its number, and for each table the list of its rows."""
+def _columns(held: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any]]:
+    """(table's name, batch of its rows) for tables that have rows; there are none left afterwards."""
+    for name, rows in held.items():
+        if rows:
+            yield name, arrow.batch(TABLES[name], rows)
+            rows.clear()
+
+
+def _standing(batch: Any, *, final: bool) -> Any:
+    """The items that are final, or all others."""
+    chosen = pc.equal(batch.column("standing"), FINAL)
+    return batch.filter(chosen if final else pc.invert(chosen))
+
+
+def _unpacked(data: bytes | None) -> Packed | None:
+    return None if data is None else unpack(data)
+
+
+def _size(one: Packed | None) -> int:
+    return 0 if one is None else one.exchange.size

@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -37,7 +37,6 @@ from kproxy.captures.spark.read.digest import DIGEST, Digest
 from kproxy.captures.spark.read.facts import NODE, Facts
 from kproxy.captures.spark.read.opening import pack
 from kproxy.captures.spark.read.packing import STATE, Parcel, unpack
-from kproxy.captures.tables import arrow
 from kproxy.captures.tables.flows import FlowCounter
 from kproxy.captures.tables.records import record_rows
 from kproxy.captures.tables.rows import Draft, Drafter, Place, Row, nodes
@@ -750,18 +749,3 @@ def _batch(held: Sequence[tuple[Any, ...]]) -> Any:
 def is_item(rows: Any) -> Any:
     """For each row of ITEMS, whether it is an item: neither a state or digest, nor an event."""
     return pc.and_(pc.is_null(rows.column("state")), pc.is_null(rows.column("event")))
-
-
-def nested(table: str, column: Sequence[Sequence[Row] | None]) -> Any:
-    """A pyarrow array of lists of structs, from lists of rows of a table; None becomes an empty list."""
-    if not any(column):
-        return pa.ListArray.from_arrays(np.zeros(len(column) + 1, np.int32), _no_rows(table))
-    ends = np.cumsum([0, *(0 if rows is None else len(rows) for rows in column)]).astype(np.int32)
-    inner = arrow.batch(TABLES[table], [row for rows in column if rows is not None for row in rows])
-    structs = pa.StructArray.from_arrays(inner.columns, fields=list(inner.schema))
-    return pa.ListArray.from_arrays(pa.array(ends), structs)
-
-
-@cache
-def _no_rows(table: str) -> Any:
-    return pa.array([], pa.struct(list(arrow.schema(TABLES[table]))))

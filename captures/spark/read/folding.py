@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kproxy.captures.findings.reading import Findings
 from kproxy.captures.findings.rows import finding_rows
 from kproxy.captures.spark.read import events
-from kproxy.captures.spark.read.flows import Options, nested
+from kproxy.captures.spark.read.flows import Options
 from kproxy.captures.tables import arrow
 from kproxy.captures.tables.schema import FINDINGS
 from kproxy.decoders.exchange import Exchange
@@ -81,8 +81,9 @@ class Fold:
 
     def found(self, capture: str, state: bytes | None = None) -> Any:
         """The findings of the capture with this id, which ends here: a batch of FOUND."""
-        rows = nested(FINDINGS.name, [list(finding_rows(capture, self._findings.finish()))])
-        return pa.record_batch([rows, pa.array([state], pa.binary())], FOUND)
+        rows = arrow.batch(FINDINGS, list(finding_rows(capture, self._findings.finish())))
+        every = pa.ListArray.from_arrays([0, len(rows)], rows.to_struct_array())
+        return pa.record_batch([every, pa.array([state], pa.binary())], FOUND)
 
 
 def folded(

@@ -73,8 +73,7 @@ def fill(
             files.add(table, batch)
     files.close()
     writings = (
-        mapped(part.columns(names), _writing(part, names, folder, number), _NOTHING)
-        for number, part in enumerate(parts)
+        mapped(part.frame, _writing(part, names, folder, number), _NOTHING) for number, part in enumerate(parts)
     )
     reduce(DataFrame.union, writings).collect()
     return {table: _named(folder / table, name) for table in names}

@@ -22,19 +22,11 @@ Make: TypeAlias = "Callable[[Iterable[Any], Sequence[str]], Iterator[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of several tables on Spark.
-
-    `make` turns the batches of `frame` into rows. If `frame` has a column for each of `tables`, only those of wanted
-    tables are read.
-    """
+    """Rows of several tables on Spark; `make` makes them from the batches of `frame`."""
 
     frame: DataFrame
     tables: tuple[str, ...]
     make: Make
-
-    def columns(self, names: Sequence[str]) -> DataFrame:
-        """The DataFrame without the columns of tables that are not in `names`."""
-        return self.frame.drop(*(name for name in self.tables if name not in names))
 
     def rows(self, name: str) -> DataFrame:
         """The rows of the table with this name, as a DataFrame."""
@@ -44,34 +36,28 @@ class Part:
             for _, batch in make(batches, [name]):
                 yield batch
 
-        return mapped(self.columns([name]), stage, arrow.schema(TABLES[name]))
-
-
-def items(closed: DataFrame) -> Part:
-    """The rows of closed items (captures.spark.read.closing.CLOSED)."""
-    return Part(closed.select(*MADE), MADE, unfolded)
+        return mapped(self.frame, stage, arrow.schema(TABLES[name]))
 
 
 def findings(found: DataFrame) -> Part:
     """The rows of the table findings (captures.spark.read.folding.FOUND)."""
-    return Part(found, (FINDINGS.name,), unfolded)
+    return Part(found, (FINDINGS.name,), _found)
 
 
-def unclosed(bundles: DataFrame, closer: Callable[[], Closer]) -> Part:
-    """The rows of items that are not closed yet, from bundles (captures.spark.read.bundles) in the order of ranges."""
+def unclosed(bundles: DataFrame, closer: Callable[[], Closer], *, final: bool | None = None) -> Part:
+    """The rows of items that are not closed yet, from bundles (captures.spark.read.bundles) in the order of ranges.
+
+    `final` is as for Closer.rows.
+    """
 
     def make(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        yield from unfolded(closer().close(unbundled(batches), names), names)
+        return closer().rows(unbundled(batches), names, final=final)
 
     return Part(bundles, MADE, make)
 
 
-def unfolded(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """(table's name, batch of its rows) for each table, from columns of lists of rows."""
+def _found(batches: Iterable[Any], names: Sequence[str]) -> Iterator[tuple[str, Any]]:  # noqa: ARG001
     for batch in batches:
-        for name in batch.schema.names:
-            if name in names:
-                rows = pa.RecordBatch.from_struct_array(batch.column(name).flatten())
-                schema = arrow.schema(TABLES[name])
-                # Spark gives times in the session's time zone.
-                yield name, rows if rows.schema == schema else rows.cast(schema)
+        rows = pa.RecordBatch.from_struct_array(batch.column(FINDINGS.name).flatten())
+        # Spark gives times in the session's time zone.
+        yield FINDINGS.name, rows.cast(arrow.schema(FINDINGS))
