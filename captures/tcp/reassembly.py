@@ -260,7 +260,7 @@ class Reassembler:
             packets.time[order],
             packets.seq[order],
             packets.ack[order],
-            packets.flags[order],
+            _flags(packets)[order],
             packets.at[order],
             packets.length[order],
             packets.stored[order],
@@ -703,9 +703,9 @@ class Reassembler:
                 window.close(time)
             elif window.since:
                 window.open(time)
-        if flags & ACK:
+        if flags & ACK and ack:
             other.acknowledge(ack)
-            if ack and other.base is None and other.expected is None:
+            if other.base is None and other.expected is None:
                 other.expected = ack
         if connection.opened and side.base is None and not flags & _SPECIAL and _is_ahead(side.expected, seq):
             # The SYN-ACK was not captured, but an acknowledgement of it.
@@ -774,7 +774,7 @@ class Reassembler:
         connection = self._open(flow, opener, piece, clock, opened=True)
         connection.syns = int(not flags & ACK)
         connection.sides[opener ^ way].begin(first)
-        if flags & ACK:
+        if flags & ACK and ack:
             connection.sides[0].begin(ack)
 
     def _open(self, flow: Flow, way: int, first: Piece, clock: int, *, opened: bool) -> TcpConnection:
@@ -802,6 +802,14 @@ class Reassembler:
         self._ended.append(flow.connection)
 
 
+def _flags(packets: Packets) -> Ints:
+    """The flags of packets. An acknowledgement of 0 says nothing (captures that programs make have it), except that a
+    SYN with one is an answer.
+    """
+    says_nothing = (packets.ack == 0) & (packets.flags & (SYN | ACK) == ACK)
+    return cast("Ints", packets.flags & ~(says_nothing * ACK))
+
+
 def _first_at(flow: Flow) -> int:
     """Address of the first packet of the flow's open connection, or of its first waiting packet if none is open."""
     connection = flow.connection
@@ -816,7 +824,7 @@ def _is_ahead(expected: int | None, seq: int) -> bool:
 def _belongs_later(flow: Flow, packet: Arrival) -> bool:
     """Whether a packet belongs to a later connection between the same ports."""
     if packet.synchronises:
-        ack = packet.ack if packet.flags & ACK else None
+        ack = packet.ack if packet.flags & ACK and packet.ack else None
         return _opens_later(flow, packet.way, packet.first, ack, packet.piece.time)
     return _is_later(flow, packet.numbers)
 
@@ -864,9 +872,10 @@ def _opens_later(flow: Flow, way: int, first: int, ack: int | None, time: int) -
 def _answers(side: Direction, ack: int) -> bool:
     """Whether a SYN-ACK with the acknowledgement number `ack` may answer the SYN of a side.
 
-    The SYN of TCP Fast Open carries data, all of which may be acknowledged.
+    The SYN of TCP Fast Open carries data, all of which may be acknowledged. Captures that programs make may acknowledge
+    the SYN's own number, or 0.
     """
-    return side.base is None or 0 <= distance(side.base, ack) <= side.next
+    return side.base is None or not ack or -1 <= distance(side.base, ack) <= side.next
 
 
 def _answering(which: Ints, beyond: Ints, sent: tuple[Ints, Ints] | None, end: int) -> int:

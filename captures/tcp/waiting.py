@@ -158,7 +158,7 @@ class Waiting:
         """Note the SYN or SYN-ACK of a later connection, unless there are many (MOST_OPENINGS)."""
         if len(self.openings) >= MOST_OPENINGS:
             return
-        if packet.flags & ACK:
+        if packet.flags & ACK and packet.ack:
             self.openings[1 - packet.way, packet.ack] = packet.first
         else:
             self.openings.setdefault((packet.way, packet.first), None)

@@ -873,6 +873,21 @@ def test_a_connection_follows_one_whose_beginning_is_not_captured_on_the_same_po
         assert reassembler.stray == 0
 
 
+@pytest.mark.parametrize("opened", [True, False])
+@pytest.mark.parametrize("sent", [None, 1000])
+@pytest.mark.parametrize("start", [1000, 1 << 27, 1 << 30, 1 << 31, 3 << 30, (1 << 32) - (1 << 27)])
+def test_acknowledgements_that_programs_leave_out_say_nothing(start: int, sent: int | None, *, opened: bool) -> None:
+    """They are 0, or with `sent` that of the SYN-ACK is the number of the SYN itself."""
+    segments = [replace(one, ack=0) for one in conversation(40, start, (start + 7777) % 2**32)]
+    if sent is not None:
+        segments[1].ack = start
+    client, broker = one(segments if opened else segments[3:])
+    assert [len(stream(side)) for side in (client, broker)] == [160, 160]
+    assert gaps(client) == gaps(broker) == []
+    released = [item[3] for side in (client, broker) for item in side if isinstance(item[0], int)]
+    assert not opened or len(set(released)) == 80, "no packet waits"
+
+
 @pytest.mark.parametrize("client", [1, 1 << 26, 1 << 30, -(1 << 26), -(1 << 30)])
 def test_a_connection_follows_one_of_which_neither_beginning_nor_end_is_captured(client: int) -> None:
     script = Script([*conversation(10)[3:], *conversation(11, (1041 + client) % 2**32, 9041 + (1 << 20))])

@@ -68,11 +68,12 @@ def test_packets_of_a_later_connection_come_after_all_others() -> None:
 
 def test_a_later_syn_says_where_its_direction_begins() -> None:
     waiting = Waiting()
-    waiting.push(packet(1, 2**32 - 1, 0, SYN | ACK), later=True)
+    waiting.push(packet(1, 2**32 - 1, 40, SYN | ACK), later=True)
+    waiting.push(packet(1, 10, 0, SYN | ACK), later=True)  # says nothing of the other direction
     waiting.push(packet(0, 70, 0, SYN), later=False)
     waiting.push(packet(0, 70, 0, ACK), later=True)
-    assert waiting.openings == {(0, 0): 0}
-    for _ in range(3):
+    assert waiting.openings == {(0, 40): 0, (1, 11): None}
+    for _ in range(4):
         waiting.pop()
     waiting.push(packet(0, 70, 0, SYN), later=True)
     assert waiting.openings == {(0, 71): None}
