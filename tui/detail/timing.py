@@ -174,7 +174,7 @@ class _Around:
         """Time of the last response to an earlier request in flight: brokers answer a connection's requests in turn."""
 
     def standing(self) -> str:
-        """How many others of the same API and version were faster, in words."""
+        """A phrase that says how many other exchanges of the same API and version were faster; "" without a latency."""
         if self._row.latency == NO_LATENCY:
             return ""
         what = self._text.api(self._row) + (" that waited as long polls" if self._row.flags & Flag.WAITED else "")

@@ -102,9 +102,10 @@ def _port(address: str) -> str:
 
 
 def numbered(items: Iterable[tuple[int, str, int, int, int, int]]) -> Any:
-    """Numbers as rows that precede the parcels of their flows: a batch of captures.spark.read.packing.PARCELS.
+    """A batch of captures.spark.read.packing.PARCELS with a row for the number of each item.
 
-    Each of `items` is (flow_id, counter, started, born, rank, number).
+    The rows sort before the parcels of the same flow. Each of `items` is (flow_id, counter, started, born, rank,
+    number).
     """
     given = list(items)
     data = [_NUMBERED.pack(_COUNTED.index(counted), *rest) for _, counted, *rest in given]
