@@ -71,7 +71,7 @@ def test_a_record_is_changed_on_its_way(terminal: Terminal) -> None:
         assert wait_until(lambda: failed == [None], SECONDS)
         terminal.wait_for("held 1", "2 Produce v")
         terminal.press("E")
-        terminal.wait_for("Answer with the error")
+        terminal.wait_for("Answer frame 2 with the error")
         terminal.type("invalid_record")
         terminal.press("Enter")
         assert wait_until(lambda: failed == [None, "INVALID_RECORD"], SECONDS)
