@@ -1,4 +1,4 @@
-"""Tells from which of the files that were merged to one the packets of a flow come.
+"""Finds the file from which a packet of a flow comes, if several files were merged to one.
 
 A byte or a problem at an address belongs to the flow's last packet up to that address. For captured bytes that is the
 packet that holds them. A problem may be found where another flow has a packet, or where the capture ends; so it belongs

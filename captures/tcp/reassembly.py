@@ -823,10 +823,10 @@ def _is_ahead(expected: int | None, seq: int) -> bool:
 
 def _belongs_later(flow: Flow, packet: Arrival) -> bool:
     """Whether a packet belongs to a later connection between the same ports."""
+    found = packet.numbers
     if packet.synchronises:
-        ack = packet.ack if packet.flags & ACK and packet.ack else None
-        return _opens_later(flow, packet.way, packet.first, ack, packet.piece.time)
-    return _is_later(flow, packet.numbers)
+        return _opens_later(flow, packet.way, packet.first, found[1 - packet.way], packet.piece.time)
+    return _is_later(flow, found)
 
 
 def _is_later(flow: Flow, found: Each) -> bool:

@@ -144,12 +144,12 @@ class Waiting:
         heappush(self.heap, self._entry(packet, later=later))
 
     def _clear(self) -> None:
-        """Forget by what packets are ordered."""
+        """Forget the numbers and times that determine the order of packets."""
         self.reference, self.reset = NEITHER, None
         self.openings.clear()
 
     def _entry(self, packet: Arrival, *, later: bool) -> _Entry:
-        """The entry of a packet in the heap; notes what the order of others depends on."""
+        """The entry of a packet in the heap. Also notes its numbers, on which the order of later entries depends."""
         if later and packet.synchronises:
             self._opens(packet)
         return later, self._order(packet, later=later), packet.piece.time, packet.which, packet
@@ -158,8 +158,9 @@ class Waiting:
         """Note the SYN or SYN-ACK of a later connection, unless there are many (MOST_OPENINGS)."""
         if len(self.openings) >= MOST_OPENINGS:
             return
-        if packet.flags & ACK and packet.ack:
-            self.openings[1 - packet.way, packet.ack] = packet.first
+        answered = packet.numbers[1 - packet.way]
+        if answered is not None:
+            self.openings[1 - packet.way, answered] = packet.first
         else:
             self.openings.setdefault((packet.way, packet.first), None)
 

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 5.0
 
 
 def opener(reading: Reading | None = None, viewing: Viewing | None = None, *, warn: Callable[[str], None]) -> Opener:
-    """A function that opens captures with these options, whatever their ports.
+    """A function that opens captures with these options, and shows the connections to all ports.
 
     `warn` gets warnings, from any thread.
     """

@@ -34,10 +34,8 @@ def exchanges(reader: Reader, selection: Selection) -> Iterator[Exchange]:
 
 def items(reader: Reader, selection: Selection) -> Iterator[Sequence[Item]]:
     """The selected exchanges of a reading and the problems of its streams, batch by batch, as `exchanges`."""
-    for batch in progress.batches(reader):
+    for batch in selection.until_done(progress.batches(reader)):
         yield list(selection.of(batch, reader.source, reader.definitions))
-        if selection.done:
-            return
 
 
 def tell(

@@ -106,7 +106,7 @@ def plan_key(api_key: int, version: int) -> int:
 
 
 STRAY = Watch("a request that kproxy no longer knows")
-"""Treatment of responses without a noted request, used after noted requests were dropped."""
+"""How to treat a response whose request is unknown, after kproxy had to drop noted requests."""
 
 
 def unchanged(plan: Plan | Watch | None, frame: bytes) -> bool:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Acting:
-    """The addons and rules of the settings. Raises LoadError and FaultsError as `Relay`."""
+    """The addons and rules of the settings.
+
+    Raises LoadError if an addon cannot be loaded, and FaultsError if a rule cannot be used.
+    """
 
     def __init__(self, settings: Settings, shared: Shared, warnings: Warnings, clock: Callable[[], float]) -> None:
         self._settings = settings

@@ -58,7 +58,7 @@ class Upstream:
         """The addresses to try for a client, in order: the bootstrap servers, the address of the listener's node, or
         the client's original destination.
 
-        Empty if the client of transparent mode is refused or has gone.
+        Empty if kproxy refuses a client in transparent mode, or if that client has closed its connection.
         """
         if self._interception is not None:
             try:

@@ -48,7 +48,7 @@ class Sent:
 
 
 def connections() -> list[list[Sent]]:
-    """The whole connections of the real captures in which no data was sent twice; times begin at 0."""
+    """The connections of the real captures that are whole and have no retransmissions; their times begin at 0."""
     flows: dict[frozenset[bytes], list[tuple[int, bytes, bytes]]] = {}
     for path in SOURCES:
         for time, frame in traffic.packets(path):

@@ -34,7 +34,7 @@ _NONE: Final[Mapping[str, int]] = {}
 _NO_ROWS: Final[Mapping[str, list[Row]]] = {}
 _NUMBER: Final = ITEMS.get_field_index("number")
 PLACES: Final = pa.schema([ITEMS.field(name) for name in ("standing", "kind", "started", "born", "rank", "number")])
-"""What of an item tells its number to the next batch of a stream."""
+"""The columns of an item from which the next batch of a stream learns the item's number."""
 
 
 @dataclass(frozen=True, slots=True)

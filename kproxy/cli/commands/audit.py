@@ -131,7 +131,7 @@ def _audited(reader: Reader, selection: Selection) -> Audit:
 
     audit = Audit(reader.source, reader.definitions, reader.health)
     with closing(reader):
-        for batch in progress.batches(reader):
+        for batch in selection.until_done(progress.batches(reader)):
             chosen = set()
             for item in selection.of(batch, reader.source, reader.definitions, audit.knowledge):
                 if isinstance(item, Exchange):
@@ -140,8 +140,6 @@ def _audited(reader: Reader, selection: Selection) -> Audit:
             for item in batch:
                 if isinstance(item, Exchange) and item.number not in chosen:
                     audit.learn(item)
-            if selection.done:
-                break
     return audit
 
 

@@ -369,7 +369,7 @@ class _Export:
         *,
         formulas: bool,
     ) -> Reader:
-        """Writes text. `parts` is what the export is made of, if it can be resumed."""
+        """Writes text. With `parts` (from resuming.made_of), an interrupted export can be resumed."""
         from kproxy.captures.export.engine import TextExport
 
         reader, output_format = self._reader(), OUTPUT_FORMATS[self.form]

@@ -151,10 +151,8 @@ def command(
     reader = reading.reader(captures)
     findings = Findings(reader.source, reader.definitions, reader.health, limits)
     with closing(reader), few_collections():
-        for batch in progress.batches(reader):
+        for batch in selection.until_done(progress.batches(reader)):
             findings.add(selection.of(batch, reader.source, reader.definitions), reader.closings)
-            if selection.done:
-                break
     found = [one for one in findings.finish() if group is None or one.scope == ("group", group)]
     new = [one for one in found if not is_known(one, baseline)]
     shown = [one for one in new if one.severity >= Severity[severity.upper()]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli import progress, readings, settings
+from kproxy.cli import readings, settings
 from kproxy.cli.commands.send import read_speed
 from kproxy.cli.exits import Exit, Failure
 from kproxy.cli.options.reading import Reading, captured, reading_options
@@ -92,14 +92,8 @@ def command(
 
 def _taken(reader: Reader, selection: Selection, answers: Answers) -> set[int]:
     """Reads the recording into `answers`; returns the ids of the brokers that it names."""
-    from kproxy.decoders.exchange import Exchange
-
-    for batch in progress.batches(reader):
-        for item in selection.of(batch, reader.source, reader.definitions):
-            if isinstance(item, Exchange):
-                answers.take(item)
-        if selection.done:
-            break
+    for exchange in readings.exchanges(reader, selection):
+        answers.take(exchange)
     return answers.nodes
 
 

@@ -124,7 +124,7 @@ def test_connections_that_several_files_hold(parted: Any, slices: bool, tmp_path
 
 @pytest.mark.parametrize("slices", [True, False])
 def test_problems_have_the_file_in_which_they_are_found(slices: bool, tmp_path: Path) -> None:
-    """A loss is found where missing bytes are acknowledged, or where they are waited for no longer. At the end of the
+    """A loss is found when the missing bytes are acknowledged, or when the wait for them ends. At the end of the
     capture, the last packet of the connection counts.
     """
     one, other, old, last = (Talk(40000 + number, 1000 * (number + 1)) for number in range(4))
